@@ -1,0 +1,18 @@
+/** The instruction set. Adding an instruction: one opcode here, one file in asm/kernels, one line in asm/core/interpreter.ts. */
+export enum Opcode {
+  NOP,
+  COPY, // T0 = T1 element for element (same dims after broadcast); dtypes may differ: converts
+  MAP, // strip program BLOCK over its own operand list
+  REDUCE, // T0 = fold of T1 over its innermost axes; P0 Fold, P1 number of innermost axes folded; BLOCK optional strip after
+  MATMUL, // T0[..., m, n] = T1[..., m, k] x T2 (packed panels); BLOCK = epilogue
+  CONV, // T0 = conv(T1, T2 packed weights); P0 = offset of a ConvBlock; BLOCK = epilogue
+  POOL, // T0 = pool(T1); P0 = offset of a ConvBlock, P1 PoolKind
+  BRANCH, // control: T0 a BOOL/INT scalar; zero -> region P0, else the next. FLAGS 1: always
+  LOOP, // control: T0 an INT64 trip count, T1 an INT64 counter, T2 a BOOL condition (P1 0 = none); adds 1; goes to region P0 while it holds
+  CALL, // control: goes to region P0, RETURN comes back to the region after this one
+  RETURN,
+  PROBE, // P0 Probe, P1 argument
+}
+
+export enum Fold { SUM, MEAN, MAX, MIN, PROD, SUM_SQUARE, L1, LOG_SUM_EXP, ALL, ANY, ARG_MAX, ARG_MIN }
+export enum PoolKind { MAX, AVERAGE, AVERAGE_INCLUDE_PAD, LP }

@@ -1,0 +1,52 @@
+/** The 64-byte record of a stream's ring. */
+export namespace Task {
+  export const SIZE: usize = 64;
+  export const READY: usize = 0; // low 32 bits of the sequence once published; written last by the producer
+  export const OP: usize = 4; // TaskOp (u8)
+  export const FLAGS: usize = 5; // u8
+  export const STATUS: usize = 8; // code, written at retire
+  export const ARGUMENT_END: usize = 12; // Stream.ARGUMENT_TAIL after this task's arguments
+  export const P0: usize = 16; // twelve u32 of payload, meaning by op
+  export const P1: usize = 20;
+  export const P2: usize = 24;
+  export const P3: usize = 28;
+  export const P4: usize = 32;
+  export const P5: usize = 36;
+  export const P6: usize = 40;
+  export const P7: usize = 44;
+  export const P8: usize = 48;
+  export const P9: usize = 52;
+  export const P10: usize = 56;
+  export const P11: usize = 60;
+}
+
+/**
+ * What a task does. Addresses are device addresses; the host has checked their ranges.
+ * `descriptor` = address of one or two tensor records (asm/abi/program.ts) whose BASE field holds an absolute address.
+ */
+export enum TaskOp {
+  NOP,
+  RUN, // P0 frame
+  COPY, // P0 target, P1 source, P2 bytes
+  COPY_2D, // P0 target, P1 target pitch, P2 source, P3 source pitch, P4 width bytes, P5 height
+  COPY_STRIDED, // P0 target descriptor, P1 source descriptor: same dims; permute, slice, concat, broadcast, convert of dtype
+  FILL, // P0 target, P1 bytes, P2 pattern, P3 pattern bytes (1, 2, 4)
+  BATCH, // P0 list of {target u32, source u32, bytes u32}, P1 count
+  RECORD, // P0 event index
+  WAIT, // P0 stream index, P1 sequence low, P2 sequence high
+  WRITE_VALUE, // P0 address (8-aligned), P1 low, P2 high
+  PROBE, // P0 Probe, P1 argument: test instrument, never in a compiled program's stream unless asked for
+}
+
+/** Deliberate misbehaviour for tests of the fault and kill protocol, as a task or as an instruction. */
+export enum Probe {
+  NOTHING,
+  UNREACHABLE,
+  OUT_OF_BOUNDS,
+  DIVIDE_BY_ZERO,
+  RUNAWAY, // loops until killed; does not poll
+  RUNAWAY_POLLING, // loops, polls the context's poison word and traps on it
+  SPIN, // argument: iterations of a dependent multiply
+  COUNT, // instruction: adds 1 (not atomic) to the u32 at operand 0 + 4 * tile: a tile run twice or lost shows
+  MIX, // task: argument folded into the u32 at P2: order within a stream shows
+}

@@ -1,0 +1,17 @@
+/** The part of WebAssembly's JavaScript interface that npurt uses; @types/node 20 does not declare it. Never emitted. */
+declare namespace WebAssembly {
+  class Memory {
+    constructor(descriptor: { initial: number; maximum: number; shared?: boolean });
+    readonly buffer: SharedArrayBuffer;
+  }
+  class Module {
+    constructor(bytes: NodeJS.ArrayBufferView);
+  }
+  class Instance {
+    constructor(module: Module, imports?: Record<string, Record<string, unknown>>);
+    readonly exports: Record<string, unknown>;
+  }
+  class RuntimeError extends Error {}
+  class CompileError extends Error {}
+  function validate(bytes: NodeJS.ArrayBufferView): boolean;
+}

@@ -1,0 +1,117 @@
+/**
+ * A program before it has addresses: instructions over views of blobs. `lib/ops` lowers to this, `lib/compile` plans and schedules it,
+ * `encode.ts` turns it into the image that asm/abi/program.ts describes. Nothing here knows ONNX or a device.
+ */
+import type { DtypeName } from "../graph/dtype";
+
+/** Where a blob lives. `data` is as old as the model, `arena` as the run; inputs and outputs belong to the caller's frame. */
+export type BindingName = "data" | "arena" | { readonly input: number } | { readonly output: number };
+
+/** A run of bytes. The planner gives arena blobs their offset; data, input and output blobs have one from the start. */
+export interface Blob {
+  readonly id: number;
+  /** Name of the graph value it was made for; shows in faults, inspect and memory plans. */
+  readonly name: string;
+  readonly binding: BindingName;
+  readonly sizeBytes: number;
+  /** Bytes from the binding's base, 64-aligned; set by the planner. */
+  offsetBytes?: number;
+}
+
+/** A strided window on a blob. Strides are bytes; 0 broadcasts, negative runs backwards; `offsetBytes` is the first element. */
+export interface View {
+  readonly blob: Blob;
+  readonly dtype: DtypeName;
+  readonly offsetBytes: number;
+  readonly dims: readonly number[];
+  readonly strides: readonly number[];
+}
+
+/** Register types of a strip program; narrower dtypes are widened at load and narrowed at store. */
+export type StripType = "f32" | "f64" | "i32" | "u32" | "i64" | "u64";
+
+/** One operation of a strip program in single-assignment form: `args` index earlier values of the same strip. */
+export interface StripOp {
+  readonly op: StripOpName;
+  readonly type: StripType;
+  readonly args: readonly number[];
+}
+/** Value i of a strip is `values[i]`: an input view, a constant, or an operation. */
+export type StripValue =
+  | { readonly kind: "input"; readonly view: View; readonly type: StripType }
+  /** The block of C that an epilogue works on (MATMUL, CONV), or the folded value after a REDUCE. */
+  | { readonly kind: "accumulator"; readonly type: StripType }
+  | { readonly kind: "constant"; readonly type: StripType; readonly value: number | bigint }
+  | ({ readonly kind: "op" } & StripOp);
+/**
+ * A strip program. In a MAP every view has the same dims (broadcast = stride 0).
+ * As an epilogue, views have the dims of the instruction's target, and the only output is the target itself.
+ */
+export interface Strip {
+  readonly values: readonly StripValue[];
+  readonly outputs: readonly { readonly view: View; readonly value: number }[];
+}
+
+/**
+ * Operations on strip registers. Comparisons and logic give 0 or 1 in i32 whatever the operand type (`type` = operand type).
+ * `cast_*` converts from `type` with ONNX Cast semantics (float to int truncates towards zero and saturates; NaN gives 0).
+ * Integer division by zero gives 0, INT_MIN / -1 gives INT_MIN; shifts by >= width give 0. min/max propagate NaN; *_number variants ignore it.
+ */
+export type StripOpName =
+  | "add" | "sub" | "mul" | "div" | "min" | "max" | "pow" | "mod" | "fmod"
+  | "neg" | "abs" | "sign" | "floor" | "ceil" | "round" | "trunc" | "sqrt" | "rsqrt" | "reciprocal"
+  | "exp" | "log" | "sin" | "cos" | "tan" | "asin" | "acos" | "atan" | "sinh" | "cosh" | "tanh" | "asinh" | "acosh" | "atanh"
+  | "erf" | "sigmoid" | "relu" | "clip" | "muladd"
+  | "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "and" | "or" | "xor" | "not" | "isnan" | "isinf"
+  | "bitand" | "bitor" | "bitxor" | "bitnot" | "shl" | "shr"
+  | "select" // args: condition (i32), then, else
+  | "cast_f32" | "cast_f64" | "cast_i32" | "cast_u32" | "cast_i64" | "cast_u64" | "cast_bool";
+
+export type FoldName = "sum" | "mean" | "max" | "min" | "prod" | "sum_square" | "l1" | "log_sum_exp" | "all" | "any" | "arg_max" | "arg_min";
+
+/** Spatial geometry of CONV and POOL, one entry per spatial dim (1 to 3). */
+export interface Window {
+  readonly kernel: readonly number[];
+  readonly strides: readonly number[];
+  readonly dilations: readonly number[];
+  readonly padsBegin: readonly number[];
+  readonly padsEnd: readonly number[];
+}
+
+interface Common {
+  /** Model node this came from: shows in faults and disassembly. */
+  readonly node: string;
+}
+export type Instruction = Common &
+  (
+    | { readonly op: "copy"; readonly target: View; readonly source: View }
+    | { readonly op: "map"; readonly strip: Strip }
+    /** Folds the `axes` innermost dims of `source`; `target` has the dims that are left. `after` maps the folded value (accumulator). */
+    | { readonly op: "reduce"; readonly fold: FoldName; readonly axes: number; readonly target: View; readonly source: View; readonly after?: Strip }
+    /** target[batch..., m, n] = a[batch..., m, k] x b[batch..., k, n]. `b` is packed (see packMatmul in pack.ts) when `packed`. */
+    | { readonly op: "matmul"; readonly target: View; readonly a: View; readonly b: View; readonly packed: boolean; readonly epilogue?: Strip }
+    /** Views are logical [N, C, spatial...]; source and target have channel stride = element size (NHWC in memory). Weights packed by packConv. */
+    | {
+        readonly op: "conv"; readonly target: View; readonly source: View; readonly weights: View; readonly window: Window;
+        readonly groups: number; readonly epilogue?: Strip;
+      }
+    | { readonly op: "pool"; readonly kind: "max" | "average" | "average_include_pad"; readonly target: View; readonly source: View; readonly window: Window }
+    /** Control flow; `to` is an index into the list of regions. */
+    | { readonly op: "branch"; readonly condition?: View; readonly to: number }
+    | { readonly op: "loop"; readonly trip: View; readonly counter: View; readonly condition?: View; readonly to: number }
+    | { readonly op: "call"; readonly to: number }
+    | { readonly op: "return" }
+    | { readonly op: "probe"; readonly probe: string; readonly argument: number; readonly target?: View; readonly tiles: number }
+  );
+
+/** Instructions free to run in parallel; a barrier stands between regions. A control instruction has a region of its own. */
+export type RegionPlan = readonly Instruction[];
+
+/** What the encoder takes: planned blobs (every arena and data blob has its offset) and scheduled regions. */
+export interface ProgramPlan {
+  readonly regions: readonly RegionPlan[];
+  readonly blobs: readonly Blob[];
+  readonly inputs: number;
+  readonly outputs: number;
+  readonly arenaBytes: number;
+}
