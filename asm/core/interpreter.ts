@@ -1,0 +1,16 @@
+/** Dispatch: one line per instruction. Kernels get addresses, never handles. */
+import { Instruction } from "../abi/program";
+import { Opcode } from "../abi/isa";
+
+/**
+ * Runs tile `tile` of the instruction at `instruction` for the run described by `frame`.
+ * `scratch` is SCRATCH_BYTES that nobody else touches meanwhile. Runs in phase KERNEL: holds no lock, may trap.
+ */
+export function executeTile(program: usize, instruction: usize, tile: u32, frame: usize, scratch: usize): void {
+  switch (<i32>load<u8>(instruction, Instruction.OP)) {
+    case Opcode.NOP:
+      break;
+    default:
+      unreachable();
+  }
+}
