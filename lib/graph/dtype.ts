@@ -1,6 +1,7 @@
 /** Element types: names as users see them, their place in the device's numbering (asm/abi/program.ts, same as ONNX), and their storage. */
 import { Dtype } from "../../asm/abi/program";
 
+// biome-ignore format: table
 export type DtypeName =
   | "float32" | "uint8" | "int8" | "uint16" | "int16" | "int32" | "int64" | "string" | "bool" | "float16" | "float64" | "uint32" | "uint64"
   | "complex64" | "complex128" | "bfloat16" | "float8e4m3fn" | "float8e4m3fnuz" | "float8e5m2" | "float8e5m2fnuz" | "uint4" | "int4"
@@ -43,9 +44,7 @@ export const DTYPES: Readonly<Record<DtypeName, DtypeInfo>> = {
   int2: { code: Dtype.INT2, bytes: 1, bits: 2 },
 };
 
-const NAMES = new Map<number, DtypeName>(
-  (Object.keys(DTYPES) as DtypeName[]).map((name) => [DTYPES[name].code, name]),
-);
+const NAMES = new Map<number, DtypeName>((Object.keys(DTYPES) as DtypeName[]).map((name) => [DTYPES[name].code, name]));
 
 /** The name of an ONNX element type number; undefined if there is none. */
 export function dtypeName(code: number): DtypeName | undefined {

@@ -6,6 +6,8 @@ declare namespace WebAssembly {
   }
   class Module {
     constructor(bytes: NodeJS.ArrayBufferView);
+    static exports(module: Module): { name: string; kind: string }[];
+    static imports(module: Module): { module: string; name: string; kind: string }[];
   }
   class Instance {
     constructor(module: Module, imports?: Record<string, Record<string, unknown>>);

@@ -57,6 +57,7 @@ export interface Strip {
  * `cast_*` converts from `type` with ONNX Cast semantics (float to int truncates towards zero and saturates; NaN gives 0).
  * Integer division by zero gives 0, INT_MIN / -1 gives INT_MIN; shifts by >= width give 0. min/max propagate NaN; *_number variants ignore it.
  */
+// biome-ignore format: table
 export type StripOpName =
   | "add" | "sub" | "mul" | "div" | "min" | "max" | "pow" | "mod" | "fmod"
   | "neg" | "abs" | "sign" | "floor" | "ceil" | "round" | "trunc" | "sqrt" | "rsqrt" | "reciprocal"
@@ -82,6 +83,7 @@ interface Common {
   /** Model node this came from: shows in faults and disassembly. */
   readonly node: string;
 }
+// biome-ignore format: table
 export type Instruction = Common &
   (
     | { readonly op: "copy"; readonly target: View; readonly source: View }
