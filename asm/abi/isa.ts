@@ -16,3 +16,22 @@ export enum Opcode {
 
 export enum Fold { SUM, MEAN, MAX, MIN, PROD, SUM_SQUARE, L1, LOG_SUM_EXP, ALL, ANY, ARG_MAX, ARG_MIN }
 export enum PoolKind { MAX, AVERAGE, AVERAGE_INCLUDE_PAD, LP }
+
+/** Layout of the block at P0 of CONV and POOL: geometry over up to three spatial dims (unused ones are 1, pads 0), outermost first. */
+export namespace ConvBlock {
+  export const KERNEL: usize = 0; // three u32
+  export const STRIDES: usize = 12;
+  export const DILATIONS: usize = 24;
+  export const PADS: usize = 36; // three u32: padding before
+  export const GROUPS: usize = 48;
+  export const MODE: usize = 52; // ConvMode
+  export const ROWS: usize = 56; // output pixels per tile
+  export const COLUMNS: usize = 60; // output channels per tile, whole panels
+  export const SIZE: usize = 64;
+}
+/** How CONV reads its source: GATHER copies a row's taps to scratch first, POINTERS reads them in place, DEPTHWISE has one channel per group. */
+export enum ConvMode { GATHER, POINTERS, DEPTHWISE }
+
+/** Rows and columns of the f32 micro-kernel; weights and packed B are panels [columns / PANEL][k][PANEL]. */
+export const MICRO_ROWS: u32 = 5;
+export const PANEL: u32 = 8;

@@ -17,6 +17,7 @@ export namespace Stream {
   export const ARGUMENTS: usize = 12; // address of the argument ring, 0 before first use
   export const ARGUMENT_TAIL: usize = 16; // bytes ever taken from the argument ring (wraps at 2^32)
   export const TAIL: usize = 24; // u64: sequence of the last task submitted; never read by cores
+  export const SEEN_FENCE: usize = 32; // u64: FENCE as a producer last read it, so that a ring with room costs no shared line
   // line 1: the consumer
   export const OWNER: usize = 64; // core (+1) that works on the head, or whose run is in flight; atomic
   export const CONTEXT: usize = 68;
@@ -53,11 +54,12 @@ export enum StreamState { FREE, LIVE, STOPPED, ABORTING }
 export namespace Event {
   export const SIZE: usize = 32;
   export const STATE: usize = 0; // 0 free, 1 live, under TABLE_LOCK
-  export const STREAM: usize = 4; // stream index + 1 of the latest record call, 0 = never recorded; under TABLE_LOCK
-  export const SEQUENCE: usize = 8; // u64: sequence of that record task
+  export const PLACE: usize = 8; // u64 (sequence << PLACE_STREAM_BITS) | stream index + 1 of the latest record call; 0 = never; one atomic word, so no reader sees half
   export const TIME: usize = 16; // f64 us of the driver's clock, written by the record task
   export const GENERATION: usize = 24;
 }
+
+export const PLACE_STREAM_BITS: u32 = 13;
 
 /** Per-call state of a program. BASES[i] is the address of binding i. Allocated by the host, reused from call to call. */
 export namespace Frame {

@@ -23,7 +23,7 @@ export interface CoreExports {
   /** For a worker that is gone: if it had been won to KILLED, finishes its tile or task with `code`. 1 done, 0 nothing to do, -1 it died outside a kernel: device lost. */
   reap(core: number, code: number): number;
 
-  // ---- submit: -1 ring full, -2 lock busy (its holder may be dead: see takeOver), -3 argument ring full, -4 stream is not live
+  // ---- submit: -1 ring full, -2 lock busy (its holder may be dead: see takeOver), -3 argument ring full, -4 stream is not live, -5 no ring yet (attachRing)
   /** Publishes one task and marks the stream ready; does not ring the bell. Returns its sequence. */
   submit(stream: number, op: number, p0: number, p1: number, p2: number, p3: number, p4: number, p5: number): number;
   /** As submit, with `bytes` of arguments taken from this thread's MAILBOX; P0 becomes their address in the argument ring. */
@@ -51,6 +51,10 @@ export interface CoreExports {
   destroyStream(stream: number): number;
   createEvent(): number;
   destroyEvent(event: number): number;
+  /** Makes `stream` wait for the record of `event` that is current now. Sequence of the wait task; 0 = already reached or never recorded: nothing submitted. */
+  waitEvent(stream: number, event: number): number;
+  /** Makes a stream look at its head again after the host changed its STATE. */
+  kick(stream: number): void;
   /** Event's (stream + 1, sequence, time) one by one; 0 = never recorded. */
   eventStream(event: number): number;
   eventSequence(event: number): number;

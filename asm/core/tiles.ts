@@ -1,0 +1,93 @@
+/** Tiles: claiming them from the open region, running them in phase KERNEL, and finding the last one. */
+import { Context, Core, Phase, TraceKind, Work } from "../abi/device";
+import { Frame, Stream } from "../abi/stream";
+import { Instruction, Program, Region } from "../abi/program";
+import { setPoison } from "../kernels/probe";
+import { executeTile } from "./interpreter";
+import { contextOf } from "./fault";
+import { clock, me, scratch, traceRing } from "./local";
+import { advance } from "./streams";
+import { trace } from "./trace";
+
+/**
+ * From here until `leaveKernel` this core holds the tile (or task) that its record names, and no lock. A trap unwinds to the JS catch, which calls `recover`.
+ * The record is complete before PHASE says KERNEL: the watchdog reads it after winning PHASE.
+ */
+export function enterKernel(stream: u32, sc: usize, instruction: usize, tile: u32, kind: Work): void {
+  store<u32>(me, stream + 1, Core.STREAM);
+  store<u32>(me, <u32>instruction, Core.INSTRUCTION);
+  store<u32>(me, tile, Core.TILE);
+  store<u32>(me, kind, Core.KIND);
+  store<u32>(me, load<u32>(sc, Stream.CONTEXT), Core.CONTEXT);
+  store<u32>(me, load<u32>(me, Core.BEAT) + 1, Core.BEAT);
+  setPoison(contextOf(sc) + Context.POISON);
+  // release: pairs with the watchdog's CAS KERNEL -> KILLED (lib/host/watchdog.ts)
+  atomic.store<u32>(me, Phase.KERNEL, Core.PHASE);
+}
+
+/** False: the watchdog has won; this core must touch nothing more. */
+export function leaveKernel(): bool {
+  return atomic.cmpxchg<u32>(me, Phase.KERNEL, Phase.DEVICE, Core.PHASE) == Phase.KERNEL;
+}
+
+/** Runs one claimed tile of the open region. False: killed meanwhile. */
+export function runTile(stream: u32, sc: usize, region: usize, index: u32): bool {
+  const program = <usize>load<u32>(sc, Stream.PROGRAM);
+  const frame = <usize>load<u32>(sc, Stream.FRAME);
+  let instruction = program + load<u32>(program, Program.INSTRUCTIONS) + (<usize>load<u32>(region, Region.FIRST) << 6);
+  let tile = index;
+  let tiles = load<u32>(instruction, Instruction.TILES);
+  while (tile >= tiles) {
+    tile -= tiles;
+    instruction += Instruction.SIZE;
+    tiles = load<u32>(instruction, Instruction.TILES);
+  }
+  // A run that has failed or was cancelled only counts its tiles down.
+  if (atomic.load<u32>(sc, Stream.RUN_FAULT) || atomic.load<u32>(frame, Frame.CANCEL)) return true;
+  const start = traceRing ? clock() : 0;
+  enterKernel(stream, sc, instruction, tile, Work.TILE);
+  executeTile(program, instruction, tile, frame, scratch);
+  if (!leaveKernel()) return false;
+  store<u32>(me, load<u32>(me, Core.TILES) + 1, Core.TILES);
+  if (traceRing) {
+    const sequence = load<u64>(sc, Stream.FENCE) + 1;
+    trace(TraceKind.TILE, stream, load<u8>(instruction, Instruction.OP), sequence, load<u32>(instruction, Instruction.NODE), tile, program, start);
+  }
+  return true;
+}
+
+/**
+ * Claims and runs one tile. Returns the work done (0: none to claim; more than 1: it was the last of its region and the stream went on), -1 if killed.
+ * The claim is a CAS on (epoch, tiles left): a fetch-add could take from a region that opened meanwhile.
+ */
+export function tryTile(stream: u32, sc: usize, budget: i32): i32 {
+  let ticket = atomic.load<u64>(sc, Stream.TICKET);
+  while (<u32>ticket) {
+    const seen = atomic.cmpxchg<u64>(sc, ticket, ticket - 1, Stream.TICKET);
+    if (seen == ticket) {
+      // The claimed tile is not finished, so the region cannot close: PROGRAM and REGION stand still (published by TICKET in `openRegion`).
+      const program = <usize>load<u32>(sc, Stream.PROGRAM);
+      const region = program + load<u32>(program, Program.REGIONS) + <usize>load<u32>(sc, Stream.REGION) * Region.SIZE;
+      if (!runTile(stream, sc, region, load<u32>(region, Region.TILES) - <u32>ticket)) return -1;
+      const more = finishTile(stream, sc, budget - 1);
+      return more < 0 ? -1 : more + 1;
+    }
+    ticket = seen;
+  }
+  return 0;
+}
+
+/** Counts one tile as finished. The core that finishes the last one is the completer: it takes the stream on. Returns the work done there, -1 if killed. */
+export function finishTile(stream: u32, sc: usize, budget: i32): i32 {
+  // The RMW orders every tile's writes before the completer's reads.
+  if (atomic.sub<u32>(sc, 1, Stream.PENDING) != 1) return 0;
+  store<u32>(sc, load<u32>(sc, Stream.REGION) + 1, Stream.REGION);
+  return advance(stream, sc, budget);
+}
+
+/** Opens a region to all cores. PENDING and REGION are written before. */
+export function publishTiles(sc: usize, count: u32): void {
+  const epoch = (load<u64>(sc, Stream.TICKET) >> 32) + 1;
+  // release: publishes PROGRAM, FRAME, REGION and PENDING; pairs with the claim CAS
+  atomic.store<u64>(sc, (epoch << 32) | <u64>count, Stream.TICKET);
+}
