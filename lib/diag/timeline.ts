@@ -3,6 +3,7 @@
  * One process per device; one thread per core that holds its tiles and tasks; one async track per stream that holds tasks and runs;
  * a flow ties the tiles of one run together wherever it moves to another core.
  */
+import { WORKER_LIMIT } from "../../asm/abi/device";
 import type { TraceRecord, TraceSnapshot } from "./trace";
 
 export interface TimelineEvent {
@@ -43,11 +44,14 @@ const onStream = (record: TraceRecord): boolean => record.kind !== "tile";
 function names({ device, records }: TraceSnapshot): TimelineEvent[] {
   const events: TimelineEvent[] = [{ ph: "M", name: "process_name", pid: device, tid: 0, args: { name: `npurt device ${device}` } }];
   for (const core of distinct(records.filter(onCore).map((record) => record.core))) {
-    events.push({ ph: "M", name: "thread_name", pid: device, tid: core, args: { name: `core ${core}` } });
+    events.push({ ph: "M", name: "thread_name", pid: device, tid: core, args: { name: trackName(core) } });
     events.push({ ph: "M", name: "thread_sort_index", pid: device, tid: core, args: { sort_index: core } });
   }
   return events;
 }
+
+/** Above the worker cores stand the host threads that ran device code themselves. */
+const trackName = (core: number): string => (core < WORKER_LIMIT ? `core ${core}` : `host thread ${core - WORKER_LIMIT}`);
 
 function coreEvents({ device, records }: TraceSnapshot): TimelineEvent[] {
   const events: TimelineEvent[] = [];

@@ -135,6 +135,7 @@ describe("toTimeline", () => {
     record({ kind: "run", op: "RUN", core: 1, startUs: 3, endUs: 12 }),
     record({ kind: "task", op: "RUN", core: 1, startUs: 3, endUs: 12 }),
     record({ kind: "task", op: "COPY", core: 1, stream: 7, sequence: 4, startUs: 20, endUs: 19 }),
+    record({ core: 66, stream: 7, sequence: 5, startUs: 30, endUs: 31 }),
   ];
 
   test("core tracks hold X events only, and no two of them cross", () => {
@@ -144,6 +145,7 @@ describe("toTimeline", () => {
       [0, "MAP", 8.25, 2.75],
       [1, "CONV conv1", 5, 4],
       [1, "COPY", 20, 0],
+      [66, "MAP", 30, 1],
     ]);
     for (const tid of [0, 1]) {
       const track = slices.filter((e) => e.tid === tid);
@@ -186,6 +188,7 @@ describe("toTimeline", () => {
       [2, 0, "npurt device 2"],
       [2, 0, "core 0"],
       [2, 1, "core 1"],
+      [2, 66, "host thread 2"],
     ]);
     expect(t.otherData).toEqual({ npurt: "1.2.3", lostRecords: 5 });
     expect(JSON.parse(JSON.stringify(t))).toEqual(t);
