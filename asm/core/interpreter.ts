@@ -1,6 +1,7 @@
 /** Dispatch: one line per instruction. Kernels get addresses, never handles. */
 import { Instruction } from "../abi/program";
 import { Opcode } from "../abi/isa";
+import { runProbe } from "../kernels/probe";
 
 /**
  * Runs tile `tile` of the instruction at `instruction` for the run described by `frame`.
@@ -9,6 +10,9 @@ import { Opcode } from "../abi/isa";
 export function executeTile(program: usize, instruction: usize, tile: u32, frame: usize, scratch: usize): void {
   switch (<i32>load<u8>(instruction, Instruction.OP)) {
     case Opcode.NOP:
+      break;
+    case Opcode.PROBE:
+      runProbe(program, instruction, tile, frame);
       break;
     default:
       unreachable();
