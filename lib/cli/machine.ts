@@ -2,6 +2,7 @@
 import fs from "node:fs";
 import os from "node:os";
 import { addonAbsence, loadAddon } from "../host/addon";
+import { readTopology } from "../host/topology";
 import { type WasmFeatures, wasmFeatures } from "./wasm-features";
 
 export interface Machine {
@@ -19,6 +20,8 @@ export interface Machine {
     readonly allowed: number | undefined;
     /** CPUs' worth of time that the cgroup allows. */
     readonly quota: number | undefined;
+    /** Cores that a device gets here unless told otherwise. */
+    readonly cores: number;
   };
   readonly memory: { readonly totalBytes: number; readonly limitBytes: number | undefined; readonly hugePages: string | undefined };
   readonly wasm: WasmFeatures;
@@ -26,6 +29,7 @@ export interface Machine {
 }
 
 export function machine(): Machine {
+  const topology = readTopology();
   return {
     npurt: (require("../../../package.json") as { version: string }).version,
     node: process.versions.node,
@@ -36,8 +40,9 @@ export function machine(): Machine {
       model: os.cpus()[0]?.model.trim() ?? "unknown",
       count: os.cpus().length,
       available: os.availableParallelism(),
-      allowed: allowedCpus(),
-      quota: cpuQuota(),
+      allowed: topology.cpus?.length,
+      quota: Number.isFinite(topology.quota) ? topology.quota : undefined,
+      cores: topology.cores,
     },
     memory: { totalBytes: os.totalmem(), limitBytes: memoryLimit(), hugePages: hugePages() },
     wasm: wasmFeatures(),
@@ -51,27 +56,6 @@ function readText(file: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Counts a list as the kernel writes it: "0-3,8". */
-export function countCpuList(list: string): number {
-  return list.split(",").reduce((count, range) => {
-    const [first, last] = range.split("-").map(Number);
-    return count + ((last ?? first ?? 0) - (first ?? 0) + 1);
-  }, 0);
-}
-
-function allowedCpus(): number | undefined {
-  const list = /^Cpus_allowed_list:\s*(\S+)/m.exec(readText("/proc/self/status") ?? "")?.[1];
-  return list === undefined ? undefined : countCpuList(list);
-}
-
-/** cgroup v2 says "quota period" or "max period"; v1 has a file for each, and -1 for no limit. */
-function cpuQuota(): number | undefined {
-  const v2 = readText("/sys/fs/cgroup/cpu.max")?.split(" ").map(Number);
-  const quota = v2?.[0] ?? Number(readText("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
-  const period = v2?.[1] ?? Number(readText("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
-  return quota > 0 && period > 0 ? quota / period : undefined;
 }
 
 function memoryLimit(): number | undefined {
@@ -92,7 +76,7 @@ export function warnings(facts: Machine): string[] {
   if (!wasm.simd || !wasm.threads) found.push("WebAssembly SIMD or threads are off: npurt cannot run. Remove --jitless and flags that switch them off.");
   if (!wasm.relaxedSimd && major >= 22) found.push("relaxed SIMD is off although this Node.js has it: check the flags in NODE_OPTIONS.");
   if (cpu.quota !== undefined && cpu.quota < cpu.available) {
-    found.push(`the cgroup grants ${cpu.quota} CPUs of time where ${cpu.available} are visible: open devices with cores <= ${Math.max(1, Math.floor(cpu.quota))}.`);
+    found.push(`the cgroup grants ${cpu.quota} CPUs of time where ${cpu.available} are visible: a device gets ${cpu.cores} of them.`);
   }
   if (memory.limitBytes !== undefined && memory.limitBytes < 2 ** 30) {
     found.push(`the cgroup allows ${Math.round(memory.limitBytes / 2 ** 20)} MiB of memory: pass memoryBytes below that when opening a device.`);

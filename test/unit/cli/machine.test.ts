@@ -1,13 +1,7 @@
-import { countCpuList, type Machine, machine, warnings } from "../../../dist/lib/cli/machine";
+import { type Machine, machine, warnings } from "../../../dist/lib/cli/machine";
 import { wasmFeatures } from "../../../dist/lib/cli/wasm-features";
 
 describe("machine", () => {
-  test("counts CPU lists as the kernel writes them", () => {
-    expect(countCpuList("0")).toBe(1);
-    expect(countCpuList("0-3,8")).toBe(5);
-    expect(countCpuList("0-1,4-7,63")).toBe(7);
-  });
-
   test("knows this process", () => {
     const facts = machine();
     expect(facts.node).toBe(process.versions.node);
@@ -21,13 +15,13 @@ describe("machine", () => {
       ...machine(),
       node: "24.1.0",
       nodeFlags: [],
-      cpu: { model: "x", count: 8, available: 8, allowed: 8, quota: undefined },
+      cpu: { model: "x", count: 8, available: 8, allowed: 8, quota: undefined, cores: 8 },
       memory: { totalBytes: 2 ** 35, limitBytes: undefined, hugePages: "madvise" },
       wasm: { simd: true, threads: true, bulkMemory: true, relaxedSimd: true, memory64: true },
       addon: { loaded: true, why: "" },
     };
     expect(warnings(good)).toEqual([]);
-    expect(warnings({ ...good, cpu: { ...good.cpu, quota: 1.5 } })).toEqual([expect.stringMatching(/1\.5 CPUs of time where 8 .* cores <= 1/)]);
+    expect(warnings({ ...good, cpu: { ...good.cpu, quota: 1.5, cores: 1 } })).toEqual([expect.stringMatching(/1\.5 CPUs of time where 8 .* gets 1 of them/)]);
     expect(warnings({ ...good, memory: { ...good.memory, limitBytes: 2 ** 29 } })).toEqual([expect.stringMatching(/512 MiB .* memoryBytes/)]);
     expect(warnings({ ...good, addon: { loaded: false, why: "switched off" } })).toEqual([expect.stringMatching(/no addon \(switched off\)/)]);
     expect(warnings({ ...good, nodeFlags: ["--inspect=9229"] })).toHaveLength(1);
