@@ -1,6 +1,8 @@
 /** Dispatch: one line per instruction. Kernels get addresses, never handles. */
 import { Instruction } from "../abi/program";
 import { Opcode } from "../abi/isa";
+import { runCopy } from "../kernels/copy";
+import { runMap } from "../kernels/strip";
 import { runProbe } from "../kernels/probe";
 
 /**
@@ -9,11 +11,10 @@ import { runProbe } from "../kernels/probe";
  */
 export function executeTile(program: usize, instruction: usize, tile: u32, frame: usize, scratch: usize): void {
   switch (<i32>load<u8>(instruction, Instruction.OP)) {
-    case Opcode.NOP:
-      break;
-    case Opcode.PROBE:
-      runProbe(program, instruction, tile, frame);
-      break;
+    case Opcode.NOP: break;
+    case Opcode.COPY: runCopy(program, instruction, tile, frame); break;
+    case Opcode.MAP: runMap(program, instruction, tile, frame, scratch); break;
+    case Opcode.PROBE: runProbe(program, instruction, tile, frame); break;
     default:
       unreachable();
   }
