@@ -40,6 +40,8 @@ const USED: u32 = 0x6465_7375;
 const UNUSED: u32 = 0x6565_7266;
 const HEADER_UNITS: u32 = 1;
 const ROW_COUNT: u32 = 24;
+/** Blocks looked at in a class that only may fit. */
+const LOOKS: i32 = 32;
 
 // ---- classes
 
@@ -115,14 +117,27 @@ function unlinkFree(block: usize): void {
   add(Pool.FREE, 0 - (units << 6));
 }
 
-/** A free block of a class that surely fits, 0 if none. */
+/** A free block that fits, 0 if none: of the first class that surely fits, else among the first blocks of the class that only may. */
 function findFree(units: u32): usize {
-  const cls = classFor(units);
+  const sure = findAbove(classFor(units));
+  if (sure) return sure;
+  const maybe = classOf(units);
+  if (maybe >> 4 >= ROW_COUNT) return 0;
+  let block = <usize>load<u32>(at(Pool.HEADS) + (<usize>maybe << 2));
+  for (let i = 0; block && i < LOOKS; i++) {
+    if (load<u32>(block, Block.UNITS) >= units) return block;
+    block = <usize>load<u32>(block, Block.NEXT);
+  }
+  return 0;
+}
+
+/** The first block of the lowest class from `cls` up that has one. */
+function findAbove(cls: u32): usize {
   const row = cls >> 4;
   if (row >= ROW_COUNT) return 0;
   const here = load<u32>(at(Pool.COLUMNS) + (<usize>row << 2)) & (<u32>-1 << (cls & 15));
   if (here) return load<u32>(at(Pool.HEADS) + (<usize>((row << 4) | ctz<u32>(here)) << 2));
-  const rows = row + 1 >= 32 ? 0 : get(Pool.ROWS) & (<u32>-1 << (row + 1));
+  const rows = get(Pool.ROWS) & (<u32>-1 << (row + 1));
   if (!rows) return 0;
   const up = ctz<u32>(rows);
   return load<u32>(at(Pool.HEADS) + (<usize>((up << 4) | ctz<u32>(load<u32>(at(Pool.COLUMNS) + (<usize>up << 2)))) << 2));

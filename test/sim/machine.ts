@@ -8,7 +8,7 @@ import { Core, Layout, MAILBOX_BYTES, PoolTag, SCRATCH_BYTES, Thread } from "../
 import { Opcode } from "../../dist/asm/abi/isa";
 import { Instruction, Program, PROGRAM_MAGIC, Region, Tensor } from "../../dist/asm/abi/program";
 import { ARGUMENT_RING_BYTES, Binding, Frame, RING_SLOTS } from "../../dist/asm/abi/stream";
-import { Probe } from "../../dist/asm/abi/task";
+import type { Probe } from "../../dist/asm/abi/task";
 import type { CoreExports } from "../../lib/host/core-exports";
 
 const wasm = path.join(__dirname, "../../dist/asm/core.wasm");
@@ -144,7 +144,10 @@ export class Machine {
       const record = table + r * Region.SIZE;
       set(record + Region.FIRST, first);
       set(record + Region.COUNT, region.length);
-      set(record + Region.TILES, region.reduce((sum, [, tiles]) => sum + tiles, 0));
+      set(
+        record + Region.TILES,
+        region.reduce((sum, [, tiles]) => sum + tiles, 0),
+      );
       set(record + Region.COST_NS, 1_000_000);
       first += region.length;
     });
