@@ -17,3 +17,12 @@ declare namespace WebAssembly {
   class CompileError extends Error {}
   function validate(bytes: NodeJS.ArrayBufferView): boolean;
 }
+/** Of ES2024: Node has it since 16, the library of our target does not. */
+interface Atomics {
+  waitAsync(
+    array: Int32Array,
+    index: number,
+    value: number,
+    timeoutMs?: number,
+  ): { readonly async: false; readonly value: "not-equal" | "timed-out" } | { readonly async: true; readonly value: Promise<"ok" | "timed-out"> };
+}

@@ -1,0 +1,208 @@
+/**
+ * sim: all cores on the calling thread, one small step at a time. A seeded generator picks who steps, for how long, and which adversity strikes;
+ * time is a counter. The same seed and the same calls give the same interleaving.
+ */
+import type { CoreExports } from "./core-exports";
+import type { Driver } from "./driver";
+import { Core, Header, Layout, SCRATCH_BYTES } from "./layout";
+import type { Machine } from "./machine";
+import { instantiate } from "./module";
+import { Random } from "./random";
+import type { SimFaults } from "./types";
+
+/** Picks before the event loop gets its turn: a count, not a time, so that it is the same in every run. */
+const SLICE_PICKS = 4096;
+const MOST_STEPS = 8;
+/** A parked core looks again by itself after this long, like PARK_MS of a real one. */
+const PARK_US = 100_000;
+const STALL_PICKS = 64;
+
+interface SimCore {
+  readonly core: CoreExports;
+  readonly index: number;
+  asleep: boolean;
+  /** Virtual time at which a sleeping core looks by itself. */
+  alarm: number;
+  /** Bell count it went to sleep with. */
+  bell: number;
+  stalled: number;
+}
+
+interface Timer {
+  readonly at: number;
+  readonly fire: () => void;
+}
+
+export class SimDriver implements Driver {
+  readonly name = "sim";
+  readonly coresUp: number;
+  readonly #machine: Machine;
+  readonly #random: Random;
+  readonly #faults: SimFaults;
+  readonly #cores: SimCore[] = [];
+  #timers: Timer[] = [];
+  #time = 0;
+  #scheduled = false;
+  #stopped = false;
+
+  constructor(machine: Machine, cores: number, seed: number, faults: SimFaults) {
+    this.#machine = machine;
+    this.coresUp = cores;
+    this.#random = new Random(seed);
+    this.#faults = faults;
+  }
+
+  readonly now = (): number => this.#time;
+
+  start(): void {
+    for (let index = 0; index < this.coresUp; index++) {
+      this.#machine.giveScratch(index, SCRATCH_BYTES);
+      const core = instantiate(this.#machine.memory, this.now);
+      core.bindCore(index);
+      this.#cores.push({ core, index, asleep: false, alarm: 0, bell: 0, stalled: 0 });
+    }
+  }
+
+  async ready(): Promise<void> {}
+
+  kick(): void {
+    if (!this.#scheduled && !this.#stopped) {
+      this.#scheduled = true;
+      setImmediate(this.#pump);
+    }
+  }
+
+  watch(): void {
+    this.kick();
+  }
+
+  readonly #pump = (): void => {
+    this.#scheduled = false;
+    let live = !this.#stopped;
+    for (let pick = 0; live && pick < SLICE_PICKS; pick++) {
+      live = this.#pick();
+    }
+    this.#machine.progress();
+    // With everybody asleep and no timer, only new work can move anything: `kick` starts the pump again.
+    if (live) {
+      this.kick();
+    }
+  };
+
+  /** One pick: a core steps, or time jumps. False: nothing is left that could move. */
+  #pick(): boolean {
+    this.#time += 1 + this.#random.below(4);
+    this.#fireTimers();
+    const chosen = this.#cores[this.#random.below(this.#cores.length)]!;
+    if (chosen.asleep) {
+      this.#hear(chosen);
+    } else if (chosen.stalled > 0) {
+      chosen.stalled--;
+    } else if (this.#random.chance(this.#faults.stall ?? 0)) {
+      chosen.stalled = this.#random.below(STALL_PICKS);
+    } else if (this.#step(chosen) === 0) {
+      this.#sleep(chosen);
+    }
+    return this.#cores.some((core) => !core.asleep) || this.#jump();
+  }
+
+  #step(chosen: SimCore): number {
+    return this.#machine.guard(chosen.core, () => chosen.core.step(1 + this.#random.below(MOST_STEPS)));
+  }
+
+  /** As `park` of the core: counts as asleep first, then looks once more. */
+  #sleep(chosen: SimCore): void {
+    const bell = this.#bell();
+    this.#mark(chosen.index, true);
+    if (this.#step(chosen) > 0) {
+      this.#mark(chosen.index, false);
+      return;
+    }
+    chosen.asleep = true;
+    chosen.bell = bell;
+    chosen.alarm = this.#time + PARK_US;
+  }
+
+  #hear(chosen: SimCore): void {
+    if (this.#bell() !== chosen.bell) {
+      chosen.bell = this.#bell();
+      if (!this.#random.chance(this.#faults.skippedWakeUp ?? 0)) {
+        this.#wake(chosen);
+      }
+    } else if (this.#time >= chosen.alarm) {
+      this.#wake(chosen);
+    }
+  }
+
+  #wake(chosen: SimCore): void {
+    chosen.asleep = false;
+    this.#mark(chosen.index, false);
+  }
+
+  /** Everybody sleeps: time goes to the next thing that will happen. A core is woken by its alarm only while work is left. */
+  #jump(): boolean {
+    let next = this.#timers[0]?.at ?? Number.POSITIVE_INFINITY;
+    const rung = this.#cores.some((core) => core.bell !== this.#bell());
+    if (rung) {
+      next = this.#time;
+    } else if (this.#machine.hasReadyStreams()) {
+      next = Math.min(next, ...this.#cores.map((core) => core.alarm));
+    }
+    if (next === Number.POSITIVE_INFINITY) {
+      return false;
+    }
+    this.#time = Math.max(this.#time, next);
+    return true;
+  }
+
+  #bell(): number {
+    return Atomics.load(this.#machine.words, (Layout.HEADER + Header.BELL) >> 2);
+  }
+
+  #mark(index: number, asleep: boolean): void {
+    const word = (Layout.HEADER + Header.SLEEPERS + (index >> 5) * 4) >> 2;
+    const bit = 1 << (index & 31);
+    if (asleep) {
+      Atomics.or(this.#machine.words, word, bit);
+    } else {
+      Atomics.and(this.#machine.words, word, ~bit);
+    }
+  }
+
+  #fireTimers(): void {
+    while (this.#timers.length > 0 && this.#timers[0]!.at <= this.#time) {
+      this.#timers.shift()!.fire();
+    }
+  }
+
+  block(stream: number, sequence: number, timeoutMs: number): boolean {
+    const end = this.#time + timeoutMs * 1000;
+    while (this.#machine.core.fence(stream) < sequence) {
+      if (this.#time > end || !this.#pick()) {
+        return this.#machine.core.fence(stream) >= sequence;
+      }
+    }
+    return true;
+  }
+
+  timer(delayMs: number, fire: () => void): () => void {
+    const timer = { at: this.#time + delayMs * 1000, fire };
+    this.#timers.push(timer);
+    this.#timers.sort((a, b) => a.at - b.at);
+    this.kick();
+    return () => {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+    };
+  }
+
+  check(): void {}
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+  }
+
+  /** Sum of what the cores' records count, for tests. */
+  tiles(): number[] {
+    return this.#cores.map(({ index }) => this.#machine.words[(Layout.CORES + index * Core.SIZE + Core.TILES) >> 2]!);
+  }
+}

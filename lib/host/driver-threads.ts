@@ -1,0 +1,234 @@
+/** threads: one worker per core over the shared memory. The host sleeps on HOST_BELL, cores on BELL. */
+import { Worker } from "node:worker_threads";
+import { AclError } from "../errors/acl-error";
+import type { Driver } from "./driver";
+import { Core, CoreState, type DeviceState, Header, Layout, SCRATCH_BYTES } from "./layout";
+import type { Machine } from "./machine";
+import { coreModule, wallClock } from "./module";
+import { OTHER_TRAP, TRAPS } from "./traps";
+import { Watchdog } from "./watchdog";
+import { CORE_BODY, type CoreBoot } from "./worker-body";
+
+const HOST_BELL = (Layout.HEADER + Header.HOST_BELL) >> 2;
+const HOST_WAITERS = (Layout.HEADER + Header.HOST_WAITERS) >> 2;
+const BELL = (Layout.HEADER + Header.BELL) >> 2;
+/** A host sleeps at most this long before it looks whether the device still lives. */
+const SLEEP_MS = 250;
+/** Cores end within microseconds unless a kernel is stuck; then they are terminated. */
+const STOP_GRACE_MS = 500;
+const WAKE_COUNT = 1;
+
+interface Seat {
+  readonly core: number;
+  worker: Worker | undefined;
+  up: boolean;
+  exited: Promise<void>;
+}
+
+export class ThreadsDriver implements Driver {
+  readonly name = "threads";
+  readonly now = wallClock();
+  readonly #machine: Machine;
+  readonly #seats: Seat[] = [];
+  readonly #watchdog: Watchdog;
+  readonly #spinUs: number;
+  readonly #count: number;
+  #coresUp = 0;
+  #watching = false;
+  #stopping = false;
+  #ready: Promise<void> | undefined;
+
+  /** `cores` is 0 on a thread that is only attached: then this driver waits, and the opener's cores work. */
+  constructor(machine: Machine, cores: number, spinUs: number, watchdogMs: number) {
+    this.#machine = machine;
+    this.#count = cores;
+    this.#spinUs = spinUs;
+    this.#watchdog = new Watchdog(machine, watchdogMs, (core) => this.#replace(core));
+  }
+
+  get coresUp(): number {
+    return this.#count === 0 ? 1 : this.#coresUp;
+  }
+
+  start(): void {
+    const boots: Promise<void>[] = [];
+    for (let core = 0; core < this.#count; core++) {
+      this.#machine.giveScratch(core, SCRATCH_BYTES);
+      const seat: Seat = { core, worker: undefined, up: false, exited: Promise.resolve() };
+      this.#seats.push(seat);
+      boots.push(this.#boot(seat));
+    }
+    this.#ready = Promise.all(boots).then(() => {});
+    // An unhandled rejection must not end the process: whoever awaits `ready` gets it, and the device is marked lost.
+    this.#ready.catch(() => {});
+  }
+
+  async ready(): Promise<void> {
+    for (const { worker } of this.#seats) {
+      worker?.ref();
+    }
+    try {
+      await this.#ready;
+    } finally {
+      for (const { worker } of this.#seats) {
+        worker?.unref();
+      }
+    }
+  }
+
+  #boot(seat: Seat): Promise<void> {
+    const workerData: CoreBoot = {
+      module: coreModule(),
+      memory: this.#machine.memory,
+      core: seat.core,
+      spinUs: this.#spinUs,
+      traps: TRAPS,
+      otherTrap: OTHER_TRAP,
+    };
+    const worker = new Worker(CORE_BODY, { eval: true, workerData, execArgv: [], name: `npurt core ${this.#machine.device}.${seat.core}` });
+    worker.unref();
+    seat.worker = worker;
+    let failure: unknown;
+    seat.exited = new Promise((resolve) => {
+      worker.once("exit", () => {
+        this.#gone(seat, worker, failure);
+        resolve();
+      });
+    });
+    return new Promise((resolve, reject) => {
+      worker.on("error", (error) => {
+        failure = error;
+        reject(new AclError(507033, `core ${seat.core} of device ${this.#machine.device} cannot start: ${String(error)}`, { cause: error }));
+      });
+      worker.once("exit", () => resolve());
+      worker.once("message", () => {
+        seat.up = true;
+        this.#coresUp++;
+        resolve();
+      });
+    });
+  }
+
+  /** A worker has ended. Wanted (closing, replaced) or not: then its tile is finished as failed and another takes its seat. */
+  #gone(seat: Seat, worker: Worker, failure: unknown): void {
+    if (seat.up) {
+      seat.up = false;
+      this.#coresUp--;
+    }
+    if (this.#stopping || seat.worker !== worker) {
+      return;
+    }
+    seat.worker = undefined;
+    if (this.#watchdog.bury(seat.core)) {
+      void this.#boot(seat).catch(() => {});
+    } else {
+      this.#machine.lose(`core ${seat.core} died outside a kernel: ${String(failure ?? "its thread ended")}`);
+    }
+  }
+
+  /** The watchdog has won PHASE of this core to KILLED: it will touch nothing more. The exit listener does the rest. */
+  #replace(core: number): void {
+    void this.#seats[core]?.worker?.terminate();
+  }
+
+  kick(): void {
+    this.#machine.core.bell(WAKE_COUNT);
+  }
+
+  watch(): void {
+    if (!this.#watching) {
+      this.#watching = true;
+      void this.#listen();
+    }
+  }
+
+  async #listen(): Promise<void> {
+    const machine = this.#machine;
+    const { completions, ints } = machine;
+    Atomics.add(ints, HOST_WAITERS, 1); // before the first `arm`: pairs with `hostBell` in asm/sync/park.ts
+    while (completions.count > 0 && !machine.lost) {
+      const seen = Atomics.load(ints, HOST_BELL);
+      if (!completions.arm()) {
+        const sleep = Atomics.waitAsync(ints, HOST_BELL, seen, SLEEP_MS);
+        if (sleep.async) {
+          await sleep.value;
+        }
+      }
+      machine.progress();
+    }
+    Atomics.sub(ints, HOST_WAITERS, 1);
+    this.#watching = false;
+  }
+
+  block(stream: number, sequence: number, timeoutMs: number): boolean {
+    const { core, ints } = this.#machine;
+    const end = this.now() + timeoutMs * 1000;
+    const spinEnd = this.now() + this.#spinUs;
+    while (this.now() < spinEnd) {
+      if (core.fence(stream) >= sequence) {
+        return true;
+      }
+    }
+    Atomics.add(ints, HOST_WAITERS, 1);
+    try {
+      for (;;) {
+        const seen = Atomics.load(ints, HOST_BELL);
+        if (core.arm(stream, sequence) === 1) {
+          return true;
+        }
+        const leftMs = (end - this.now()) / 1000;
+        if (leftMs <= 0) {
+          return false;
+        }
+        // No core is up yet: their boot needs nothing of this thread, so sleeping is enough.
+        Atomics.wait(ints, HOST_BELL, seen, Math.min(leftMs, this.#machine.opener ? this.#watchdog.periodMs : SLEEP_MS));
+        this.#machine.checkAlive();
+        this.check();
+      }
+    } finally {
+      Atomics.sub(ints, HOST_WAITERS, 1);
+    }
+  }
+
+  timer(delayMs: number, fire: () => void): () => void {
+    const timer = setTimeout(fire, delayMs);
+    return () => clearTimeout(timer);
+  }
+
+  check(): void {
+    if (this.#count > 0 && !this.#stopping) {
+      this.#watchdog.look(this.#count);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    const { ints } = this.#machine;
+    Atomics.add(ints, BELL, 1);
+    Atomics.notify(ints, BELL);
+    const exits = this.#seats.map((seat) => {
+      seat.worker?.ref();
+      return seat.exited;
+    });
+    const late = setTimeout(() => {
+      for (const { worker } of this.#seats) {
+        void worker?.terminate();
+      }
+    }, STOP_GRACE_MS);
+    await Promise.all(exits);
+    clearTimeout(late);
+  }
+
+  /** States of the cores, for info. */
+  states(): string[] {
+    const { words } = this.#machine;
+    return this.#seats.map(({ core }) => CoreState[words[(Layout.CORES + core * Core.SIZE + Core.STATE) >> 2]!]!);
+  }
+}
+
+/** The state word that tells cores and attached threads to stop. */
+export function announce(ints: Int32Array, state: DeviceState): void {
+  Atomics.store(ints, (Layout.HEADER + Header.STATE) >> 2, state);
+  Atomics.add(ints, HOST_BELL, 1);
+  Atomics.notify(ints, HOST_BELL);
+}

@@ -1,0 +1,28 @@
+/** What a driver is: who runs `step`, and how a host thread waits for a fence. The rest of the house does not know which one it has. */
+import type { DriverName } from "./types";
+
+export interface Driver {
+  readonly name: DriverName;
+  /** Cores that can take work now: while it is 0, whoever submits has to run the work, or to wait for `ready`. */
+  readonly coresUp: number;
+  /** Lets the cores boot; returns at once. */
+  start(): void;
+  /** Resolves when every core is up; rejects with 507033 if one cannot start. */
+  ready(): Promise<void>;
+  /** Work became visible (a task was submitted): sees to it that somebody looks. */
+  kick(): void;
+  /**
+   * Blocks the calling thread until `sequence` of `stream` has retired (true), `timeoutMs` of the driver's clock have passed, or nothing can move any more (false).
+   */
+  block(stream: number, sequence: number, timeoutMs: number): boolean;
+  /** Somebody waits asynchronously: from now on `completions.poll` is called whenever a fence may have moved, until nobody waits. */
+  watch(): void;
+  /** Calls `fire` after `delayMs` of the driver's clock, unless the function returned is called before. */
+  timer(delayMs: number, fire: () => void): () => void;
+  /** The driver's clock in microseconds. */
+  now(): number;
+  /** Regular look at the cores while work is in flight: stuck and dead ones. */
+  check(): void;
+  /** Ends the cores. No task runs after it resolves. */
+  stop(): Promise<void>;
+}

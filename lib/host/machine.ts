@@ -1,0 +1,562 @@
+/**
+ * A device as one host thread sees it: the shared memory, this thread's instance of the core module, the driver, and who waits.
+ * Everything below the public API goes through here; nothing here knows contexts' rules, buffers or models.
+ */
+import type { AclError } from "../errors/acl-error";
+import { AclError as Failure } from "../errors/acl-error";
+import { deviceLost, internal, notSupported, outOfMemory } from "../errors/make";
+import { Completions } from "./completions";
+import type { CoreExports } from "./core-exports";
+import type { Driver } from "./driver";
+import { InlineDriver } from "./driver-inline";
+import { SimDriver } from "./driver-sim";
+import { announce, ThreadsDriver } from "./driver-threads";
+import { Heart } from "./heart";
+import { claimThread, hasOtherThreads, liveness, releaseThread } from "./host-threads";
+import {
+  ABI_VERSION,
+  ARGUMENT_RING_BYTES,
+  Core,
+  DeviceState,
+  Header,
+  Layout,
+  MAGIC,
+  MAILBOX_BYTES,
+  PoolTag,
+  PRIORITIES,
+  RING_SLOTS,
+  SCRATCH_BYTES,
+  STREAM_LIMIT,
+  Task,
+  Thread,
+  Trace,
+  WORKER_LIMIT,
+} from "./layout";
+import { parkMemory, takeMemory } from "./memory";
+import { adoptModule, coreModule, instantiate } from "./module";
+import { classify } from "./traps";
+import type { MachineOptions, MachineToken } from "./types";
+
+const BUSY = -2;
+const FULL = -1;
+const ARGUMENTS_FULL = -3;
+const NO_RING = -5;
+/** A lock whose holder cannot be looked up is taken over after this long: holders do bounded work. */
+const LOCK_LIMIT_MS = 2000;
+/** How long a full ring may stay full before a blocking submit gives up. */
+const FULL_LIMIT_MS = 30_000;
+const OPENER_LOOK_MS = 400;
+export type Outcome = "reached" | "timeout" | "aborted";
+export enum LockKind {
+  STREAM,
+  TABLE,
+  POOL,
+}
+
+const open = new Set<Machine>();
+let exitHooked = false;
+
+/** A thread that ends normally says so to those who attached; one that is terminated is found dead by them. */
+function hookExit(): void {
+  if (!exitHooked) {
+    exitHooked = true;
+    process.on("exit", () => {
+      for (const machine of open) {
+        machine.abandon();
+      }
+    });
+  }
+}
+
+export class Machine {
+  readonly memory: WebAssembly.Memory;
+  readonly bytes: Buffer;
+  readonly words: Uint32Array;
+  readonly ints: Int32Array;
+  readonly doubles: Float64Array;
+  readonly core: CoreExports;
+  readonly thread: number;
+  readonly device: number;
+  readonly opener: boolean;
+  readonly driver: Driver;
+  readonly completions: Completions;
+  readonly counters = { killed: 0, traps: 0, takeOvers: 0 };
+  /** Set once the device is closed or gone: what every further call throws. */
+  lost: AclError | undefined;
+  /** A view of device memory was handed to the user: this memory cannot be given to another device. */
+  exposed = false;
+  readonly #heart: Heart;
+  readonly #busyFlags = new Uint8Array(STREAM_LIMIT);
+  #busyStreams: number[] = [];
+  #openerSeen = 0;
+
+  private constructor(memory: WebAssembly.Memory, options: MachineOptions, opener: boolean) {
+    this.memory = memory;
+    this.bytes = Buffer.from(memory.buffer);
+    this.words = new Uint32Array(memory.buffer);
+    this.ints = new Int32Array(memory.buffer);
+    this.doubles = new Float64Array(memory.buffer);
+    this.device = options.device;
+    this.opener = opener;
+    this.driver = this.#makeDriver(options);
+    this.core = instantiate(memory, this.driver.now);
+    this.thread = claimThread(memory.buffer);
+    this.core.bindThread(this.thread);
+    this.completions = new Completions(this.core);
+    this.#heart = new Heart(
+      () => this.#inFlight(),
+      () => this.#beat(),
+    );
+  }
+
+  #makeDriver({ driver, cores, seed, faults, spinUs, watchdogMs }: MachineOptions): Driver {
+    if (driver === "inline") {
+      return new InlineDriver(this);
+    }
+    return driver === "sim" ? new SimDriver(this, cores, seed, faults) : new ThreadsDriver(this, cores, spinUs, watchdogMs);
+  }
+
+  /** Makes a device. Its cores boot in the background. */
+  static open(options: MachineOptions): Machine {
+    coreModule();
+    const memory = takeMemory(options.memoryBytes);
+    const machine = new Machine(memory, options, true);
+    machine.core.format(memory.buffer.byteLength / 65536, options.cores, options.device, options.firstSequence);
+    machine.#equip(options.driver === "inline" ? 0 : WORKER_LIMIT + machine.thread);
+    if (options.traceRecords > 0) {
+      machine.#startTrace(options.traceRecords);
+    }
+    machine.driver.start();
+    open.add(machine);
+    hookExit();
+    return machine;
+  }
+
+  /** Joins a device that another thread of this process opened. */
+  static attach(token: MachineToken): Machine {
+    adoptModule(token.module);
+    const words = new Uint32Array(token.memory.buffer, Layout.HEADER, Header.STATE);
+    if (words[0] !== MAGIC || words[Header.VERSION >> 2] !== ABI_VERSION || token.abi !== ABI_VERSION) {
+      throw new Failure(107017, "Device.attach: the token is not of a device of this npurt version; pass what device.share() returned");
+    }
+    if (words[Header.STATE >> 2] !== DeviceState.OPEN) {
+      throw deviceLost(token.device, "it was closed before this thread attached");
+    }
+    const rest = { firstSequence: 0, seed: 0, faults: {}, spinUs: 20, watchdogMs: 1000, traceRecords: 0, memoryBytes: 0 };
+    const machine = new Machine(token.memory, { device: token.device, driver: "threads", cores: 0, ...rest }, false);
+    machine.#equip(WORKER_LIMIT + machine.thread);
+    open.add(machine);
+    hookExit();
+    return machine;
+  }
+
+  token(): MachineToken {
+    if (this.driver.name !== "threads") {
+      throw notSupported(`device ${this.device}: a device of the ${this.driver.name} driver cannot be shared; open it with driver "threads"`);
+    }
+    return { memory: this.memory, module: coreModule(), device: this.device, abi: ABI_VERSION };
+  }
+
+  /** Gives this thread its mailbox and the right to run device code as core `core`. */
+  #equip(core: number): void {
+    const mailbox = (Layout.THREADS + this.thread * Thread.SIZE + Thread.MAILBOX) >> 2;
+    if (this.words[mailbox] === 0) {
+      this.words[mailbox] = this.allocate(MAILBOX_BYTES, PoolTag.SCRATCH, "a host thread's mailbox");
+    }
+    this.giveScratch(core, SCRATCH_BYTES);
+    this.core.bindCore(core);
+  }
+
+  /** Gives core record `core` its scratch; a record that had a core before keeps what it has. */
+  giveScratch(core: number, sizeBytes: number): void {
+    const word = (Layout.CORES + core * Core.SIZE + Core.SCRATCH) >> 2;
+    if (this.words[word] === 0) {
+      this.words[word] = this.allocate(sizeBytes, PoolTag.SCRATCH, "a core's scratch");
+    }
+  }
+
+  #startTrace(records: number): void {
+    const slots = 2 ** Math.ceil(Math.log2(records));
+    const ring = this.allocate(slots * Trace.SIZE, PoolTag.TRACE, "the trace ring");
+    this.words.fill(0, ring >> 2, (ring + slots * Trace.SIZE) >> 2);
+    this.words[(Layout.HEADER + Header.TRACE_MASK) >> 2] = slots - 1;
+    Atomics.store(this.words, (Layout.HEADER + Header.TRACE) >> 2, ring);
+  }
+
+  // ---- running device code on this thread
+
+  step(budget: number): number {
+    try {
+      return this.core.step(budget);
+    } catch (error) {
+      return this.recover(this.core, error);
+    }
+  }
+
+  /** Runs tasks of `stream` here until `sequence` has retired (true) or nothing more can be done here. */
+  help(stream: number, sequence: number): boolean {
+    for (;;) {
+      try {
+        return this.core.help(stream, sequence) === 1;
+      } catch (error) {
+        this.recover(this.core, error);
+      }
+    }
+  }
+
+  /** `run` of a core on this thread, with its traps turned into faults. */
+  guard(core: CoreExports, run: () => number): number {
+    try {
+      return run();
+    } catch (error) {
+      return this.recover(core, error);
+    }
+  }
+
+  /** After an error out of `core`: a trap in a kernel becomes a fault (returns 1), anything else loses the device. */
+  recover(core: CoreExports, error: unknown): number {
+    let cause = error;
+    for (;;) {
+      if (!(cause instanceof WebAssembly.RuntimeError) && !(cause instanceof RangeError)) {
+        throw cause;
+      }
+      const [trap, code] = classify(cause);
+      this.counters.traps++;
+      try {
+        if (core.recover(code, trap) === 0) {
+          this.lose(`the host's core trapped outside a kernel (${String(cause)})`);
+          throw internal(`device ${this.device}: the core trapped outside a kernel`, cause);
+        }
+        return 1;
+      } catch (next) {
+        if (next instanceof Failure) {
+          throw next;
+        }
+        cause = next;
+      }
+    }
+  }
+
+  hasReadyStreams(): boolean {
+    const first = (Layout.HEADER + Header.SUMMARY) >> 2;
+    for (let word = 0; word < PRIORITIES * 2; word++) {
+      if (Atomics.load(this.words, first + word) !== 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // ---- submitting
+
+  /** Publishes one task and makes somebody look. Blocks while the ring is full. Returns its sequence. */
+  submit(stream: number, op: number, p0 = 0, p1 = 0, p2 = 0, p3 = 0, p4 = 0, p5 = 0): number {
+    if (this.lost !== undefined) {
+      throw this.lost;
+    }
+    let sequence = this.core.submit(stream, op, p0, p1, p2, p3, p4, p5);
+    for (let since = 0; sequence < 0; sequence = this.core.submit(stream, op, p0, p1, p2, p3, p4, p5)) {
+      since = this.#overcome(sequence, stream, since);
+    }
+    this.#hold(stream);
+    this.driver.kick();
+    return sequence;
+  }
+
+  /** As `submit`, with the first `sizeBytes` of this thread's mailbox as arguments. */
+  submitWithArguments(stream: number, op: number, sizeBytes: number, p1 = 0, p2 = 0, p3 = 0): number {
+    const send = (): number => this.core.submitWithArguments(stream, op, sizeBytes, p1, p2, p3, 0, 0);
+    return this.submitBy(stream, send);
+  }
+
+  /** Submits through `send`, one of the core's submit calls. */
+  submitBy(stream: number, send: () => number): number {
+    if (this.lost !== undefined) {
+      throw this.lost;
+    }
+    let answer = send();
+    for (let since = 0; answer < 0; answer = send()) {
+      since = this.#overcome(answer, stream, since);
+    }
+    this.#hold(stream);
+    this.driver.kick();
+    return answer;
+  }
+
+  /** `count` equal tasks. Returns the sequence of the last task of the stream. */
+  submitMany(stream: number, op: number, count: number, p0 = 0, p1 = 0, p2 = 0, p3 = 0): number {
+    for (let left = count; left > 0; ) {
+      const fitted = this.submitBy(stream, () => this.core.submitMany(stream, op, p0, p1, p2, p3, left) || FULL);
+      left -= fitted;
+    }
+    return this.core.tail(stream);
+  }
+
+  /** Address of this thread's mailbox. */
+  get mailbox(): number {
+    return this.words[(Layout.THREADS + this.thread * Thread.SIZE + Thread.MAILBOX) >> 2]!;
+  }
+
+  /** Deals with a refused submit, blocking if need be; `since` is when the first refusal was (0: this is it). */
+  #overcome(answer: number, stream: number, since: number): number {
+    const now = performance.now();
+    const first = since || now;
+    switch (answer) {
+      case NO_RING:
+        this.#giveRing(stream);
+        return 0;
+      case BUSY:
+        this.#awaitLock(Layout.STREAMS + stream * 512, LockKind.STREAM, first);
+        return first;
+      case FULL:
+      case ARGUMENTS_FULL: {
+        this.driver.kick();
+        // A quarter of the ring at a time: one wake-up per 64 tasks.
+        const wanted = this.core.fence(stream) + (answer === FULL ? RING_SLOTS / 4 : 1);
+        if (!this.driver.block(stream, Math.min(wanted, this.core.tail(stream)), FULL_LIMIT_MS)) {
+          throw new Failure(
+            507002,
+            `stream ${stream} of device ${this.device} is full (${RING_SLOTS} tasks) and does not move; ${this.describeHead(stream)}`,
+          );
+        }
+        this.completions.poll();
+        return 0;
+      }
+      default:
+        throw new Failure(107003, `stream ${stream} of device ${this.device} is destroyed; create another`);
+    }
+  }
+
+  /** What stands at the head of a stream, for texts about streams that do not move. */
+  describeHead(stream: number): string {
+    const at = (Layout.STREAMS + stream * 512) >> 2;
+    const ring = this.words[at + 1]!;
+    if (ring === 0) {
+      return "it has no task";
+    }
+    const sequence = this.core.fence(stream) + 1;
+    const slot = ring + (sequence & this.words[at + 2]!) * Task.SIZE;
+    const op = this.bytes[slot + Task.OP]!;
+    const names = ["NOP", "RUN", "COPY", "COPY_2D", "COPY_STRIDED", "FILL", "BATCH", "RECORD", "WAIT", "WRITE_VALUE", "PROBE"];
+    const target = op === 8 ? ` for task ${this.words[(slot + Task.P1) >> 2]} of stream ${this.words[(slot + Task.P0) >> 2]}` : "";
+    return `its head is task ${sequence}, a ${names[op] ?? op}${target}`;
+  }
+
+  #giveRing(stream: number): void {
+    const ring = this.allocate(RING_SLOTS * Task.SIZE + ARGUMENT_RING_BYTES, PoolTag.RING, `the ring of stream ${stream}`);
+    const lock = Layout.STREAMS + stream * 512;
+    const answer = this.locked(lock, LockKind.STREAM, () => this.core.attachRing(stream, ring, RING_SLOTS, ring + RING_SLOTS * Task.SIZE));
+    if (answer === 0) {
+      this.release(ring); // another thread was first
+    }
+  }
+
+  // ---- locks
+
+  /** Repeats `call` while it answers that the lock at `address` is busy. */
+  locked(address: number, kind: LockKind, call: () => number): number {
+    const since = performance.now();
+    for (;;) {
+      const answer = call();
+      if (answer !== BUSY) {
+        return answer;
+      }
+      this.#awaitLock(address, kind, since);
+    }
+  }
+
+  /** The holder is descheduled, or dead: then its lock is taken over and what it guarded repaired. */
+  #awaitLock(address: number, kind: LockKind, sinceMs: number): void {
+    const holder = Atomics.load(this.ints, address >> 2);
+    if (holder === 0) {
+      return;
+    }
+    const life = liveness(this.memory.buffer, holder - 1);
+    if (life === "dead" || (life === "unknown" && performance.now() - sinceMs > LOCK_LIMIT_MS)) {
+      this.counters.takeOvers += this.core.takeOver(address, holder, kind);
+      return;
+    }
+    Atomics.wait(this.ints, address >> 2, holder, 1);
+  }
+
+  /** Changes a table (contexts, streams, events). */
+  table(call: () => number): number {
+    return this.locked(Layout.HEADER + Header.TABLE_LOCK, LockKind.TABLE, call);
+  }
+
+  // ---- memory
+
+  /** Address of `sizeBytes`, 64-aligned. @throws AclError 207001 naming `what` */
+  allocate(sizeBytes: number, tag: PoolTag, what: string, owner = 0): number {
+    const address = this.tryAllocate(sizeBytes, tag, owner);
+    if (address === 0) {
+      throw outOfMemory(this.device, sizeBytes, this.core.poolLargestFree(), what);
+    }
+    return address;
+  }
+
+  /** As `allocate`; 0 if it does not fit. */
+  tryAllocate(sizeBytes: number, tag: PoolTag, owner = 0): number {
+    const pool = Layout.HEADER + Header.POOL_LOCK;
+    return this.locked(pool, LockKind.POOL, () => {
+      const address = this.core.allocate(sizeBytes, tag, owner) >>> 0;
+      return address === 1 ? BUSY : address;
+    });
+  }
+
+  /** True if `address` was the start of a live allocation. */
+  release(address: number): boolean {
+    return this.locked(Layout.HEADER + Header.POOL_LOCK, LockKind.POOL, () => this.core.release(address)) === 1;
+  }
+
+  // ---- waiting
+
+  /** Waits without blocking. Never rejects but for a lost device. */
+  wait(stream: number, sequence: number, timeoutMs?: number, signal?: AbortSignal): Promise<Outcome> {
+    if (this.core.fence(stream) >= sequence) {
+      this.progress();
+      return Promise.resolve("reached");
+    }
+    return new Promise((resolve, reject) => {
+      let stopTimer: (() => void) | undefined;
+      const finish = (outcome: Outcome): void => {
+        stopTimer?.();
+        signal?.removeEventListener("abort", onAbort);
+        resolve(outcome);
+      };
+      const onAbort = (): void => finish("aborted");
+      this.completions.add(stream, sequence, (error) => {
+        if (error === undefined) {
+          finish("reached");
+        } else {
+          stopTimer?.();
+          signal?.removeEventListener("abort", onAbort);
+          reject(error);
+        }
+      });
+      if (timeoutMs !== undefined) {
+        stopTimer = this.driver.timer(timeoutMs, () => finish("timeout"));
+      }
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#hold(stream);
+      this.driver.watch();
+    });
+  }
+
+  /** Calls back when `sequence` has retired or the device is lost. */
+  whenReached(stream: number, sequence: number, reached: (error: AclError | undefined) => void): void {
+    this.completions.add(stream, sequence, reached);
+    this.#hold(stream);
+    this.driver.watch();
+  }
+
+  /** Waits and blocks this thread. False: `timeoutMs` have passed, or (sim, inline) nothing can move any more. */
+  block(stream: number, sequence: number, timeoutMs: number): boolean {
+    const reached = this.driver.block(stream, sequence, timeoutMs);
+    this.progress();
+    if (this.lost !== undefined) {
+      throw this.lost;
+    }
+    return reached;
+  }
+
+  /** Fences may have moved: tells who waits, and lets the process go if nothing is left. */
+  progress(): void {
+    this.completions.poll();
+    this.#heart.settle();
+  }
+
+  #hold(stream: number): void {
+    if (this.#busyFlags[stream] === 0) {
+      this.#busyFlags[stream] = 1;
+      this.#busyStreams.push(stream);
+      this.#heart.hold();
+    }
+  }
+
+  #inFlight(): boolean {
+    if (this.lost !== undefined) {
+      return false;
+    }
+    this.#busyStreams = this.#busyStreams.filter((stream) => {
+      const busy = this.core.fence(stream) < this.core.tail(stream);
+      this.#busyFlags[stream] = busy ? 1 : 0;
+      return busy;
+    });
+    return this.#busyStreams.length > 0 || this.completions.count > 0;
+  }
+
+  #beat(): void {
+    this.checkAlive();
+    if (this.lost === undefined) {
+      this.driver.check();
+      this.completions.poll();
+    }
+  }
+
+  // ---- the end
+
+  /** Notices that the device was closed elsewhere, or that the thread that opened it is dead. */
+  checkAlive(): void {
+    if (this.opener || this.lost !== undefined) {
+      return;
+    }
+    if (Atomics.load(this.words, (Layout.HEADER + Header.STATE) >> 2) !== DeviceState.OPEN) {
+      this.lose("the thread that opened it closed it or has ended");
+      return;
+    }
+    const now = performance.now();
+    if (now - this.#openerSeen > OPENER_LOOK_MS) {
+      this.#openerSeen = now;
+      const holder = this.words[(Layout.HEADER + Header.OPENER) >> 2]!;
+      if (liveness(this.memory.buffer, holder - 1) === "dead") {
+        announce(this.ints, DeviceState.LOST);
+        this.lose("the thread that opened it has ended");
+      }
+    }
+  }
+
+  /** The device is not to be used any more: everybody who waits is told. */
+  lose(why: string): void {
+    if (this.lost === undefined) {
+      this.lost = deviceLost(this.device, why);
+      if (this.opener) {
+        announce(this.ints, DeviceState.LOST);
+      }
+      this.#end();
+    }
+  }
+
+  #end(): void {
+    open.delete(this);
+    this.#heart.stop();
+    this.completions.fail(this.lost as AclError);
+  }
+
+  /** This thread is ending; no time for manners. */
+  abandon(): void {
+    if (this.opener) {
+      announce(this.ints, DeviceState.LOST);
+    }
+    releaseThread(this.memory.buffer, this.thread);
+  }
+
+  /** Opener: stops the cores, tells attached threads, parks the memory. Attached: lets go. */
+  async close(why: string): Promise<void> {
+    if (this.lost !== undefined && !this.opener) {
+      return;
+    }
+    this.lost ??= deviceLost(this.device, why);
+    this.#end();
+    if (this.opener) {
+      announce(this.ints, DeviceState.CLOSING);
+      await this.driver.stop();
+      announce(this.ints, DeviceState.CLOSED);
+    }
+    const shared = hasOtherThreads(this.memory.buffer, this.thread);
+    releaseThread(this.memory.buffer, this.thread);
+    if (this.opener && !shared && !this.exposed) {
+      parkMemory(this.memory, this.core.poolHigh() >>> 0);
+    }
+  }
+}

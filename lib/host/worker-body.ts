@@ -1,0 +1,40 @@
+/**
+ * The body of a core's worker, as a string: it boots as fast as a file, and works in bundlers and in Jest, where no path can be relied on.
+ * It gets everything through workerData. `loop` parks inside WebAssembly, so the worker's own event loop never runs while the device is open.
+ */
+export interface CoreBoot {
+  readonly module: WebAssembly.Module;
+  readonly memory: WebAssembly.Memory;
+  readonly core: number;
+  readonly spinUs: number;
+  /** See TRAPS in traps.ts. */
+  readonly traps: readonly (readonly [string, number, number])[];
+  readonly otherTrap: readonly [number, number];
+}
+
+/** `recover` may itself run device code that traps (the completer goes on with the stream), hence it sits inside the loop's try. */
+export const CORE_BODY = `"use strict";
+const { parentPort, workerData: d } = require("node:worker_threads");
+const [s, n] = process.hrtime(), base = s * 1e6 + n / 1e3 - performance.now() * 1e3;
+const core = new WebAssembly.Instance(d.module, { env: { memory: d.memory, clock: () => base + performance.now() * 1e3 } }).exports;
+core.bindCore(d.core);
+parentPort.postMessage(0);
+let trapped, pending = false;
+for (;;) {
+  try {
+    if (pending) {
+      pending = false;
+      const message = String(trapped && trapped.message);
+      const found = d.traps.find((t) => message.includes(t[0]));
+      const answer = found ? core.recover(found[2], found[1]) : core.recover(d.otherTrap[1], d.otherTrap[0]);
+      if (answer === 0) throw new Error("core " + d.core + " trapped outside a kernel: " + (trapped && trapped.stack));
+      if (answer < 0) break;
+    }
+    core.loop(d.spinUs);
+    break;
+  } catch (error) {
+    if (!(error instanceof WebAssembly.RuntimeError) && !(error instanceof RangeError)) throw error;
+    trapped = error;
+    pending = true;
+  }
+}`;
