@@ -38,7 +38,7 @@ describe.each([
       expect(machine.words[(frame + Frame.STATUS) >> 2]).toBe(507015);
       expect(streamWord(machine, hit, Stream.ERROR)).toBe(507015);
     }
-    expected.forEach((value, i) => expect(machine.words[(words + i * 64) >> 2]).toBe(value));
+    expect(expected.map((_, i) => machine.words[(words + i * 64) >> 2])).toEqual(expected);
     expect(streamWord(machine, hit, Stream.FAILURES)).toBe(1000);
     expect(streamWord(machine, same, Stream.ERROR)).toBe(0);
     expect(streamWord(machine, other, Stream.ERROR)).toBe(0);
