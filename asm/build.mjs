@@ -19,10 +19,15 @@ const say = (text) => process.stderr.write(`build: ${text}\n`);
 function filesIn(folder, keep = () => true) {
   if (!fs.existsSync(folder)) return [];
   const entries = fs.readdirSync(folder, { withFileTypes: true, recursive: true });
-  return entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath ?? entry.path, entry.name)).filter(keep);
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name))
+    .filter(keep);
 }
 
 const newest = (files) => Math.max(0, ...files.map((file) => fs.statSync(file).mtimeMs));
+/** `files` and their folders: a folder is newer than its files when one of them was removed. */
+const withFolders = (files) => [...files, ...new Set(files.map((file) => path.dirname(file)))];
 /** Time of the oldest output, 0 if one is missing: sources newer than that have to be built. */
 const oldest = (files) => Math.min(...files.map((file) => (fs.existsSync(file) ? fs.statSync(file).mtimeMs : 0)));
 
@@ -34,7 +39,11 @@ function run(file, args, { quiet = false, env = process.env } = {}) {
     for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (output += chunk));
     child.on("error", reject);
     child.on("close", (code) => {
-      const line = output.split("\n").reverse().find((text) => /error/i.test(text)) ?? "";
+      const line =
+        output
+          .split("\n")
+          .reverse()
+          .find((text) => /error/i.test(text)) ?? "";
       return code === 0 ? resolve() : reject(new Error(`${path.basename(args[0] ?? file)} ended with code ${code} ${line}`.trim()));
     });
   });
@@ -50,7 +59,7 @@ function coreTargets() {
 }
 
 const asm = {
-  sources: () => [...filesIn(at("asm"), (file) => /\.(ts|json)$/.test(file)), at("asm/build.mjs")],
+  sources: () => withFolders(filesIn(at("asm"), (file) => /\.(ts|json)$/.test(file))),
   outputs: () => coreTargets().map((target) => target.output),
   async build() {
     fs.mkdirSync(at("dist/asm"), { recursive: true });
@@ -65,7 +74,9 @@ const asm = {
 /** Entries of package.json#exports that have an .mjs wrapper. */
 function wrappers() {
   const { exports } = JSON.parse(fs.readFileSync(at("package.json"), "utf8"));
-  return Object.values(exports).flatMap((entry) => (entry.import ? [{ esm: at(entry.import.default), types: at(entry.import.types), cjs: at(entry.require.default) }] : []));
+  return Object.values(exports).flatMap((entry) =>
+    entry.import ? [{ esm: at(entry.import.default), types: at(entry.import.types), cjs: at(entry.require.default) }] : [],
+  );
 }
 
 /** Removes what tsc made from sources that are gone: it would be packed. */
@@ -79,15 +90,25 @@ function prune() {
 /** `import` gets the instance that `require` gets: the wrapper names the exports of the CommonJS build one by one. */
 function writeWrapper({ esm, types, cjs }) {
   const specifier = `./${path.relative(path.dirname(esm), cjs).replaceAll("\\", "/")}`;
-  const names = Object.keys(createRequire(import.meta.url)(cjs)).filter((name) => name !== "default").sort();
+  const names = Object.keys(createRequire(import.meta.url)(cjs))
+    .filter((name) => name !== "default")
+    .sort();
   fs.writeFileSync(esm, `import npurt from "${specifier}";\nexport const { ${names.join(", ")} } = npurt;\n`);
   fs.writeFileSync(types, `export * from "${specifier}";\n`);
 }
 
+/** Scripts beside sources that write `generated/*.ts`; what they write is never committed. */
+const generators = () => filesIn(at("lib"), (file) => file.endsWith(".build.mjs"));
+
 const lib = {
-  sources: () => [...filesIn(at("lib")), ...filesIn(at("asm/abi")), at("tsconfig.json"), at("package.json")],
+  sources: () => [
+    ...withFolders([...filesIn(at("lib"), (file) => !file.includes(`${path.sep}generated${path.sep}`)), ...filesIn(at("asm/abi"))]),
+    at("tsconfig.json"),
+    at("package.json"),
+  ],
   outputs: () => wrappers().map((wrapper) => wrapper.esm),
   async build() {
+    await Promise.all(generators().map((file) => run(process.execPath, [file])));
     await node("node_modules/typescript/bin/tsc", ["-p", "tsconfig.json"]);
     prune();
     const binary = at("dist/lib/cli/main.js");
