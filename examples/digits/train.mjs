@@ -127,7 +127,9 @@ function train() {
   const step = createAdam(network);
   const order = Array.from({ length: training.count }, (_, i) => i);
   const total = EPOCHS * training.count;
-  const bar = process.stderr.isTTY ? new SingleBar({ format: "training |{bar}| {percentage}% loss {loss} ETA {eta_formatted}" }, Presets.shades_classic) : undefined;
+  const bar = process.stderr.isTTY
+    ? new SingleBar({ format: "training |{bar}| {percentage}% loss {loss} ETA {eta_formatted}" }, Presets.shades_classic)
+    : undefined;
   bar?.start(total, 0, { loss: "-" });
   let batches = 0;
   const rateAt = () => 0.001 + 0.001 * Math.cos((Math.PI * batches++ * BATCH) / total);

@@ -73,7 +73,8 @@ export function warnings(facts: Machine): string[] {
   const found: string[] = [];
   const major = Number(facts.node.split(".")[0]);
   const { cpu, memory, wasm, addon } = facts;
-  if (!wasm.simd || !wasm.threads) found.push("WebAssembly SIMD or threads are off: npurt cannot run. Remove --jitless and flags that switch them off.");
+  if (!wasm.simd || !wasm.threads)
+    found.push("WebAssembly SIMD or threads are off: npurt cannot run. Remove --jitless and flags that switch them off.");
   if (!wasm.relaxedSimd && major >= 22) found.push("relaxed SIMD is off although this Node.js has it: check the flags in NODE_OPTIONS.");
   if (cpu.quota !== undefined && cpu.quota < cpu.available) {
     found.push(`the cgroup grants ${cpu.quota} CPUs of time where ${cpu.available} are visible: a device gets ${cpu.cores} of them.`);
@@ -82,6 +83,7 @@ export function warnings(facts: Machine): string[] {
     found.push(`the cgroup allows ${Math.round(memory.limitBytes / 2 ** 20)} MiB of memory: pass memoryBytes below that when opening a device.`);
   }
   if (!addon.loaded) found.push(`no addon (${addon.why}): threads are not pinned and memory is given back later. Everything works without it.`);
-  if (facts.nodeFlags.some((flag) => flag.startsWith("--inspect"))) found.push("a debugger port is open: WebAssembly runs slower while a debugger is attached.");
+  if (facts.nodeFlags.some((flag) => flag.startsWith("--inspect")))
+    found.push("a debugger port is open: WebAssembly runs slower while a debugger is attached.");
   return found;
 }

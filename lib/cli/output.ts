@@ -41,7 +41,16 @@ export function table(rows: readonly (readonly string[])[], indent = "  "): stri
   for (const row of rows) {
     for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);
   }
-  return rows.map((row) => indent + row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd()).join("\n");
+  return rows
+    .map(
+      (row) =>
+        indent +
+        row
+          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+          .join("  ")
+          .trimEnd(),
+    )
+    .join("\n");
 }
 
 /** The value below which `share` of the sorted values lie. */

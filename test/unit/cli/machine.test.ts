@@ -21,7 +21,9 @@ describe("machine", () => {
       addon: { loaded: true, why: "" },
     };
     expect(warnings(good)).toEqual([]);
-    expect(warnings({ ...good, cpu: { ...good.cpu, quota: 1.5, cores: 1 } })).toEqual([expect.stringMatching(/1\.5 CPUs of time where 8 .* gets 1 of them/)]);
+    expect(warnings({ ...good, cpu: { ...good.cpu, quota: 1.5, cores: 1 } })).toEqual([
+      expect.stringMatching(/1\.5 CPUs of time where 8 .* gets 1 of them/),
+    ]);
     expect(warnings({ ...good, memory: { ...good.memory, limitBytes: 2 ** 29 } })).toEqual([expect.stringMatching(/512 MiB .* memoryBytes/)]);
     expect(warnings({ ...good, addon: { loaded: false, why: "switched off" } })).toEqual([expect.stringMatching(/no addon \(switched off\)/)]);
     expect(warnings({ ...good, nodeFlags: ["--inspect=9229"] })).toHaveLength(1);

@@ -42,7 +42,9 @@ describe("readNpy", () => {
   test("whatever is cut off or not a plain array is a typed error that names the file", () => {
     const whole = npy("<f4", "2, 2", bytesOf(new Float32Array(4)));
     for (let length = 0; length < whole.length; length++) {
-      expect(() => readNpy(whole.subarray(0, length), "cut.npy")).toThrow(expect.objectContaining({ code: 100006, message: expect.stringMatching(/^cut\.npy: /) }));
+      expect(() => readNpy(whole.subarray(0, length), "cut.npy")).toThrow(
+        expect.objectContaining({ code: 100006, message: expect.stringMatching(/^cut\.npy: /) }),
+      );
     }
     expect(() => readNpy(npy("<c8", "1,", new Uint8Array(8)), "a")).toThrow(/"<c8" is not supported/);
     expect(() => readNpy(npy("<f4", "4,", new Uint8Array(12)), "a")).toThrow(/12 bytes of data where float32 \[4\] needs 16/);

@@ -110,7 +110,12 @@ describe("readTrace", () => {
   test("survives a program whose memory was given back", () => {
     const view = device();
     putProgram(view, ["a"]);
-    for (const [offset, value] of [[PROGRAM, 0], [PROGRAM + 44, 0xfffffff0], [PROGRAM + 48, 2], [PROGRAM + 64, 0x7fffffff]] as const) {
+    for (const [offset, value] of [
+      [PROGRAM, 0],
+      [PROGRAM + 44, 0xfffffff0],
+      [PROGRAM + 48, 2],
+      [PROGRAM + 64, 0x7fffffff],
+    ] as const) {
       const copy = device();
       new Uint8Array(copy.buffer).set(new Uint8Array(view.buffer));
       copy.setUint32(offset, value, true);
@@ -184,7 +189,11 @@ describe("toTimeline", () => {
 
   test("names the device and its cores and carries the metadata", () => {
     const t = timeline(records);
-    expect(events(t, "M").filter((e) => e.name !== "thread_sort_index").map((e) => [e.pid, e.tid, e.args?.["name"]])).toEqual([
+    expect(
+      events(t, "M")
+        .filter((e) => e.name !== "thread_sort_index")
+        .map((e) => [e.pid, e.tid, e.args?.["name"]]),
+    ).toEqual([
       [2, 0, "npurt device 2"],
       [2, 0, "core 0"],
       [2, 1, "core 1"],

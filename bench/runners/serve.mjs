@@ -1,0 +1,65 @@
+/**
+ * The child side of a runner: one request, one answer, so that at any moment only one runner of a comparison works.
+ * A runner gives `open(job)` -> {run, close, output?}: `run` is one inference with its result in hand.
+ */
+import { performance } from "node:perf_hooks";
+
+/** A fixed sequence in [-0.5, 0.5) or small integers, the same in every runner. */
+export function feedData({ dtype, dims, seed = 1 }) {
+  const count = dims.reduce((product, dim) => product * dim, 1);
+  const Data = { float32: Float32Array, float64: Float64Array, int32: Int32Array, int64: BigInt64Array, uint8: Uint8Array, bool: Uint8Array }[dtype];
+  if (Data === undefined) throw new Error(`the bench cannot make ${dtype} inputs`);
+  const data = new Data(count);
+  let state = seed >>> 0 || 1;
+  for (let i = 0; i < count; i++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    if (dtype === "int64") data[i] = BigInt(state >>> 31);
+    else data[i] = dtype.startsWith("float") ? state / 2 ** 32 - 0.5 : state >>> 31;
+  }
+  return data;
+}
+
+/** At most 512 numbers spread over the output: enough to see that two runners computed the same. */
+export function outputSample(data) {
+  const step = Math.max(1, Math.floor(data.length / 512));
+  return Array.from({ length: Math.min(512, Math.ceil(data.length / step)) }, (_, i) => Number(data[i * step]));
+}
+
+async function block(session, count) {
+  const start = performance.now();
+  for (let i = 0; i < count; i++) await session.run();
+  return (performance.now() - start) / count;
+}
+
+/** Warm-up runs for `ms` at least, then says how long a run takes now. */
+async function warmUp(session, ms) {
+  const start = performance.now();
+  let last = await block(session, 1);
+  while (performance.now() - start < ms) last = await block(session, Math.max(1, Math.min(1000, Math.floor(5 / Math.max(last, 1e-4)))));
+  return last;
+}
+
+export function serve(open, info = () => ({})) {
+  let session;
+  const handlers = {
+    info,
+    async open(job) {
+      const start = performance.now();
+      session = await open(job);
+      return { loadMs: performance.now() - start, output: await session.output?.() };
+    },
+    warmUp: ({ ms }) => warmUp(session, ms),
+    sample: ({ count }) => block(session, count),
+    async close() {
+      await session?.close?.();
+      session = undefined;
+    },
+  };
+  process.on("message", async ({ type, payload }) => {
+    try {
+      process.send({ value: await handlers[type](payload) });
+    } catch (error) {
+      process.send({ error: String(error?.message ?? error) });
+    }
+  });
+}
