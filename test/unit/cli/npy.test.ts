@@ -4,7 +4,7 @@ import { readNpy, writeNpy } from "../../../dist/lib/cli/npy";
 function npy(descr: string, shape: string, data: Uint8Array, { fortran = "False", version = 1 } = {}): Uint8Array {
   const text = `{'descr': '${descr}', 'fortran_order': ${fortran}, 'shape': (${shape}), }`;
   const prefix = version === 1 ? 10 : 12;
-  const padded = text.padEnd(Math.ceil((prefix + text.length + 1) / 64) * 64 - prefix - 1) + "\n";
+  const padded = `${text.padEnd(Math.ceil((prefix + text.length + 1) / 64) * 64 - prefix - 1)}\n`;
   const length = version === 1 ? [padded.length & 255, padded.length >> 8] : [padded.length & 255, padded.length >> 8, 0, 0];
   return Buffer.concat([Buffer.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, version, 0, ...length]), Buffer.from(padded, "latin1"), data]);
 }
