@@ -1,0 +1,3 @@
+import npurt = require("npurt");
+
+export const names: readonly string[] = Object.keys(npurt);

@@ -1,0 +1,3 @@
+import * as npurt from "npurt";
+
+export const names: readonly string[] = Object.keys(npurt);
