@@ -53,6 +53,7 @@ test("a strict consumer compiles, as CommonJS and as ES module", () => {
     {
       module: ts.ModuleKind.Node16,
       target: ts.ScriptTarget.ES2022,
+      lib: ["lib.es2022.d.ts"], // a Node program: no DOM that would lend its types
       strict: true,
       isolatedModules: true,
       exactOptionalPropertyTypes: true,
