@@ -1,5 +1,5 @@
 /** Entry of the core module: functions only (`export *` would leak enum members as wasm exports). The list is lib/host/core-exports.ts. */
-export { bindCore, bindThread } from "./core/local";
+export { bindCore, bindThread, clock as coreTime, setCoreTime } from "./core/local";
 export { recover, reap } from "./core/fault";
 export { help, loop, step } from "./core/step";
 export {

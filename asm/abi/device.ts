@@ -59,8 +59,18 @@ export namespace Header {
   export const TRACE: usize = 0x240; // address of the trace ring, 0 = off
   export const TRACE_MASK: usize = 0x244; // slots - 1
   export const TRACE_NEXT: usize = 0x280; // slots taken so far; atomic
+  export const POLLED: usize = 0x2c0; // list of streams whose wait has no fence to tell them: values, time-outs; stream index + 1
+  export const LANES: usize = 0x300; // hardware lanes: streams that may be at work at once; 0 = no limit
+  export const LANES_FREE: usize = 0x340; // atomic
+  export const LANE_WAITERS: usize = 0x380; // list of streams that wait for a lane
+  export const BANDWIDTHS: usize = 0x3c0; // four f64, bytes per us, by Direction: what a copy costs on a virtual clock
+  export const ENGINE_TIMES: usize = 0x3e0; // four f64, us: when the copy engine of each Direction is free, on a virtual clock
+  export const TASK_COST: usize = 0x400; // f64 us: what every task costs at least, on a virtual clock
 }
 export const MAGIC: u32 = 0x7472_7570; // "purt"
+
+/** Which way a copy goes: Task.FLAGS of a DMA task. */
+export enum Direction { DEVICE_TO_DEVICE, HOST_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_HOST }
 
 export enum DeviceState { CLOSED, OPEN, CLOSING, LOST }
 

@@ -24,6 +24,7 @@ export namespace Stream {
   export const PRIORITY: usize = 72;
   export const STATE: usize = 76; // StreamState; atomic
   export const GENERATION: usize = 80;
+  export const LANE: usize = 84; // 1 while this stream holds a hardware lane
   // line 2: written at retire
   export const FENCE: usize = 128; // u64: sequence of the last retired task; only grows
   export const ARGUMENT_HEAD: usize = 136; // argument bytes given back; written before FENCE
@@ -38,11 +39,14 @@ export namespace Stream {
   export const RUN_FAULT: usize = 332; // first code of this run; CAS 0 -> code
   export const RUN_FAULT_NUMBER: usize = 336; // fault number (+1)
   export const STARTED: usize = 344; // f64 us, only while tracing
+  export const TIME: usize = 352; // f64 us, virtual clock only: nothing of this stream starts earlier
+  export const END: usize = 360; // f64 us, virtual clock only: when the last tile of the open region ends
   // line 6: who waits
   export const HOST_TARGET: usize = 384; // u64: lowest sequence a host armed; 0 = none
   export const WAITERS: usize = 392; // list of streams blocked on this fence: stream index + 1
   export const WAITER_NEXT: usize = 396; // next in the list that this stream sits in
   export const WAITING: usize = 400; // 1 while this stream sits in a list
+  export const WAIT_SINCE: usize = 408; // f64 us: when the wait at the head first blocked; 0 = it has not
   // line 7: failures of CONTINUE mode: reported and cleared by the next synchronize
   export const ERROR: usize = 448; // code of the latest failing task; atomic
   export const ERROR_FAULT: usize = 452; // its fault number (+1), 0 if it has no record

@@ -3,10 +3,10 @@ export namespace Task {
   export const SIZE: usize = 64;
   export const READY: usize = 0; // low 32 bits of the sequence once published; written last by the producer
   export const OP: usize = 4; // TaskOp (u8)
-  export const FLAGS: usize = 5; // u8
+  export const FLAGS: usize = 5; // u8: Direction of a copy
   export const STATUS: usize = 8; // code, written at retire
   export const ARGUMENT_END: usize = 12; // Stream.ARGUMENT_TAIL after this task's arguments
-  export const P0: usize = 16; // twelve u32 of payload, meaning by op
+  export const P0: usize = 16; // ten u32 of payload, meaning by op
   export const P1: usize = 20;
   export const P2: usize = 24;
   export const P3: usize = 28;
@@ -16,8 +16,7 @@ export namespace Task {
   export const P7: usize = 44;
   export const P8: usize = 48;
   export const P9: usize = 52;
-  export const P10: usize = 56;
-  export const P11: usize = 60;
+  export const DONE: usize = 56; // f64 us, virtual clock only: when it retired
 }
 
 /**
@@ -33,10 +32,17 @@ export enum TaskOp {
   FILL, // P0 target, P1 bytes, P2 pattern, P3 pattern bytes (1, 2, 4)
   BATCH, // P0 list of {target u32, source u32, bytes u32}, P1 count
   RECORD, // P0 event index
-  WAIT, // P0 stream index, P1 sequence low, P2 sequence high
-  WRITE_VALUE, // P0 address (8-aligned), P1 low, P2 high
+  WAIT, // P0 stream index, P1 sequence low, P2 sequence high, P3 time-out ms (0 = none)
+  WRITE_VALUE, // P0 address (8-aligned), P1 low, P2 high, P3 Update
+  WAIT_VALUE, // P0 address (8-aligned), P1 low, P2 high, P3 time-out ms (0 = none), P4 Compare, P5 1 = set the word to 0 on success
   PROBE, // P0 Probe, P1 argument: test instrument, never in a compiled program's stream unless asked for
 }
+
+/** What WRITE_VALUE does to the 64-bit word; atomic. */
+export enum Update { SET, ADD, OR, AND }
+
+/** When WAIT_VALUE goes on, of the 64-bit word w and the value v, unsigned. */
+export enum Compare { GREATER_EQUAL, EQUAL, AND, NOR, LESS, GREATER, LESS_EQUAL, NOT_EQUAL }
 
 /** Deliberate misbehaviour for tests of the fault and kill protocol, as a task or as an instruction. */
 export enum Probe {

@@ -29,4 +29,21 @@ export function refreshTrace(): void {
 
 // @ts-ignore: decorator
 @external("env", "clock")
-export declare function clock(): f64;
+declare function wallClock(): f64;
+
+/** This core's own time on a virtual clock, in us; below 0: the clock is the driver's. */
+let virtualNow: f64 = -1;
+
+/** Microseconds. */
+export function clock(): f64 {
+  return virtualNow >= 0 ? virtualNow : wallClock();
+}
+
+export function isVirtual(): bool {
+  return virtualNow >= 0;
+}
+
+/** See CoreExports.setCoreTime. */
+export function setCoreTime(us: f64): void {
+  virtualNow = us;
+}

@@ -1,7 +1,7 @@
 /** A core is a function: `step` does bounded work and returns. A worker loops over it, a sim or inline driver calls it, a host thread helps its own stream. */
 import { Core, CoreState, DeviceState, Header, Layout, Phase } from "../abi/device";
 import { Stream } from "../abi/stream";
-import { reached, streamAt } from "../sync/fence";
+import { hasPolled, reached, streamAt, wakePolled } from "../sync/fence";
 import { bellCount, fallAsleep, sleep, wakeUp } from "../sync/park";
 import { clearReady, pickReady, setReady } from "../sync/ready";
 import { clock, coreId, me, refreshTrace } from "./local";
@@ -11,6 +11,8 @@ import { tryTile } from "./tiles";
 const BUDGET: i32 = 256;
 /** How long a parked core sleeps at most: what a lost wake-up would cost. */
 const PARK_MS: i64 = 100;
+/** And while streams wait for a word or a time-out that nobody announces. */
+const POLL_MS: i64 = 1;
 
 /** Work on one stream: tiles of its open region first, then its head. 0: nothing to do there, and its ready bit is down unless something came up. */
 function visit(stream: u32, budget: i32): i32 {
@@ -38,6 +40,7 @@ function visit(stream: u32, budget: i32): i32 {
 /** See CoreExports.step. `tries` bounds the visits that find nothing (a bit that others keep setting). */
 export function step(budget: i32): i32 {
   refreshTrace();
+  wakePolled();
   let did = 0;
   let tries = 64;
   while (did < budget && tries > 0) {
@@ -88,7 +91,7 @@ function park(): i32 {
   const more = closing() ? 0 : step(BUDGET);
   if (more == 0 && !closing()) {
     store<u32>(me, load<u32>(me, Core.PARKS) + 1, Core.PARKS);
-    sleep(seen, PARK_MS);
+    sleep(seen, hasPolled() ? POLL_MS : PARK_MS);
   }
   wakeUp(coreId);
   return more;
@@ -100,6 +103,7 @@ export function help(stream: u32, sequence: f64): i32 {
   const sc = streamAt(stream);
   let did = 0;
   while (!reached(sc, <u64>sequence)) {
+    wakePolled();
     did = visit(stream, BUDGET);
     if (did <= 0) break;
   }

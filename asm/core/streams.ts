@@ -9,16 +9,18 @@ import { Program, Region, WAKE_COST_NS } from "../abi/program";
 import { Task, TaskOp } from "../abi/task";
 import { nextRegion } from "../kernels/control";
 import { attachArena, releaseArena } from "../mem/frame";
-import { advanceFence, joinList, reached, streamAt, wakeList } from "../sync/fence";
+import { advanceFence } from "../sync/fence";
+import { giveLane, takeLane } from "../sync/lane";
 import { bell } from "../sync/park";
 import { setReady } from "../sync/ready";
 import { contextOf, failRun } from "./fault";
 import { clock, coreId, me, traceRing } from "./local";
 import { runTask } from "./tasks";
 import { enterKernel, leaveKernel, publishTiles, runTile } from "./tiles";
+import { closeRegion, spendTask, stampDone } from "./time";
 import { trace } from "./trace";
+import { BLOCKED, tryWait } from "./wait";
 
-/** `advance` gave way to a list of waiters, or to the budget. */
 const KILLED: i32 = -1;
 
 // @ts-ignore: decorator
@@ -52,6 +54,7 @@ export function tryHead(stream: u32, sc: usize, budget: i32): i32 {
 
 /** Gives the stream up and looks once more: a record published before OWNER fell was skipped by those who saw it taken. */
 function giveUp(stream: u32, sc: usize): void {
+  giveLane(sc);
   atomic.store<u32>(sc, 0, Stream.OWNER);
   if (hasHead(sc)) {
     setReady(stream, load<u32>(sc, Stream.PRIORITY));
@@ -63,6 +66,7 @@ function giveUp(stream: u32, sc: usize): void {
 export function retire(sc: usize, sequence: u64, status: u32, fault: u32): void {
   const record = slotOf(sc, sequence);
   store<u32>(record, status, Task.STATUS);
+  stampDone(sc, record);
   if (status) {
     // CONTINUE: a later failure overwrites an earlier one. The fault number goes first: whoever reads ERROR may read it.
     store<u32>(sc, fault, Stream.ERROR_FAULT);
@@ -105,41 +109,35 @@ export function advance(stream: u32, sc: usize, budget: i32): i32 {
     const sequence = load<u64>(sc, Stream.FENCE) + 1; // only the owner moves the fence
     const record = slotOf(sc, sequence);
     if (did >= budget || atomic.load<u32>(record, Task.READY) != <u32>sequence || atomic.load<u32>(sc, Stream.STATE) == StreamState.STOPPED) break;
-    const refused = refusal(sc);
+    let refused = refusal(sc);
+    const op = <u32>load<u8>(record, Task.OP);
+    if (!refused && (op == TaskOp.WAIT || op == TaskOp.WAIT_VALUE)) {
+      refused = tryWait(op, stream, sc, record);
+      if (refused == BLOCKED) break;
+    }
     if (refused) {
       retire(sc, sequence, refused, load<u32>(contextOf(sc), Context.FAULT));
       did++;
       continue;
     }
-    const op = <u32>load<u8>(record, Task.OP);
+    if (!takeLane(stream, sc)) break;
     const start = traceRing ? clock() : 0;
-    if (op == TaskOp.WAIT) {
-      if (!tryWait(stream, sc, record)) break;
-    } else if (op == TaskOp.RUN) {
+    if (op == TaskOp.RUN) {
       if (!beginRun(stream, sc, <usize>load<u32>(record, Task.P0))) break;
       if (traceRing) store<f64>(sc, start, Stream.STARTED);
       continue;
-    } else if (op != TaskOp.NOP) {
+    } else if (op != TaskOp.NOP && op != TaskOp.WAIT && op != TaskOp.WAIT_VALUE) {
       enterKernel(stream, sc, 0, 0, Work.TASK);
-      runTask(op, record);
+      runTask(op, sc, record);
       if (!leaveKernel()) return KILLED;
     }
+    spendTask(sc, op, record);
     if (traceRing) trace(TraceKind.TASK, stream, op, sequence, 0, 0, 0, start);
     retire(sc, sequence, 0, 0);
     did++;
   }
   giveUp(stream, sc);
   return did;
-}
-
-/** True when the fence that the WAIT at `record` names is reached; otherwise the stream sits in that fence's list. */
-function tryWait(stream: u32, sc: usize, record: usize): bool {
-  const other = streamAt(load<u32>(record, Task.P0));
-  const target = <u64>load<u32>(record, Task.P1) | (<u64>load<u32>(record, Task.P2) << 32);
-  if (reached(other, target)) return true;
-  joinList(other + Stream.WAITERS, stream, sc);
-  if (reached(other, target)) wakeList(other + Stream.WAITERS);
-  return false;
 }
 
 /** Makes the run of `frame` the stream's run in flight. False: no arena is free; the stream sits in the pool's list. */
@@ -183,6 +181,7 @@ function stepRun(stream: u32, sc: usize, budget: i32): i32 {
     // Never published, so the tile is ours: no ticket, no ready bit, no contention. `recover` and `reap` finish it like any other.
     if (!runTile(stream, sc, region, 0)) return KILLED;
     atomic.store<u32>(sc, 0, Stream.PENDING);
+    closeRegion(sc);
     store<u32>(sc, index + 1, Stream.REGION);
     return 1;
   }

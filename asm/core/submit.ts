@@ -37,8 +37,7 @@ function refuse(sc: usize): f64 {
 }
 
 function publish(stream: u32, sc: usize, record: usize, op: u32, sequence: u64): void {
-  store<u8>(record, <u8>op, Task.OP);
-  store<u8>(record, 0, Task.FLAGS);
+  store<u16>(record, <u16>op, Task.OP); // OP and, in the second byte of `op`, FLAGS
   store<u32>(record, load<u32>(sc, Stream.ARGUMENT_TAIL), Task.ARGUMENT_END);
   // release: publishes the record; pairs with the load in `hasHead` and `advance`
   atomic.store<u32>(record, <u32>sequence, Task.READY);

@@ -7,6 +7,7 @@ import { executeTile } from "./interpreter";
 import { contextOf } from "./fault";
 import { clock, me, scratch, traceRing } from "./local";
 import { advance } from "./streams";
+import { catchUp, closeRegion, spendTile } from "./time";
 import { trace } from "./trace";
 
 /**
@@ -44,11 +45,13 @@ export function runTile(stream: u32, sc: usize, region: usize, index: u32): bool
   }
   // A run that has failed or was cancelled only counts its tiles down.
   if (atomic.load<u32>(sc, Stream.RUN_FAULT) || atomic.load<u32>(frame, Frame.CANCEL)) return true;
+  catchUp(sc);
   const start = traceRing ? clock() : 0;
   enterKernel(stream, sc, instruction, tile, Work.TILE);
   executeTile(program, instruction, tile, frame, scratch);
   if (!leaveKernel()) return false;
   store<u32>(me, load<u32>(me, Core.TILES) + 1, Core.TILES);
+  spendTile(sc, region);
   if (traceRing) {
     const sequence = load<u64>(sc, Stream.FENCE) + 1;
     trace(TraceKind.TILE, stream, load<u8>(instruction, Instruction.OP), sequence, load<u32>(instruction, Instruction.NODE), tile, program, start);
@@ -81,6 +84,7 @@ export function tryTile(stream: u32, sc: usize, budget: i32): i32 {
 export function finishTile(stream: u32, sc: usize, budget: i32): i32 {
   // The RMW orders every tile's writes before the completer's reads.
   if (atomic.sub<u32>(sc, 1, Stream.PENDING) != 1) return 0;
+  closeRegion(sc);
   store<u32>(sc, load<u32>(sc, Stream.REGION) + 1, Stream.REGION);
   return advance(stream, sc, budget);
 }

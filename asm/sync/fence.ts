@@ -2,7 +2,7 @@
  * A fence only grows: the sequence of the last retired task of a stream. Written by the core that owns the stream, read by cores and hosts.
  * A list of waiters (of a fence, or of an arena pool) holds the streams that must look again when it moves. One stream sits in at most one list.
  */
-import { Layout } from "../abi/device";
+import { Header, Layout } from "../abi/device";
 import { Stream } from "../abi/stream";
 import { setReady } from "./ready";
 import { bell, hostBell } from "./park";
@@ -23,6 +23,7 @@ export function advanceFence(sc: usize, sequence: u64): void {
   // release: publishes every byte the task wrote; pairs with `reached` and with the host's load in lib/host/completions.ts
   atomic.store<u64>(sc, sequence, Stream.FENCE);
   if (atomic.load<u32>(sc, Stream.WAITERS)) wakeList(sc + Stream.WAITERS);
+  wakePolled(); // what just retired may have written the word they wait for
   const target = atomic.load<u64>(sc, Stream.HOST_TARGET);
   if (target != 0 && target <= sequence && atomic.cmpxchg<u64>(sc, target, 0, Stream.HOST_TARGET) == target) hostBell();
 }
@@ -56,6 +57,16 @@ export function wakeList(list: usize): void {
     count++;
   }
   if (count) bell(count);
+}
+
+/** Waits for a word or with a time-out look again: whenever a task retires, and at every step of a core that has nothing else to do. */
+export function wakePolled(): void {
+  const list = Layout.HEADER + Header.POLLED;
+  if (atomic.load<u32>(list)) wakeList(list);
+}
+
+export function hasPolled(): bool {
+  return atomic.load<u32>(Layout.HEADER + Header.POLLED) != 0;
 }
 
 /** A host asks to be woken at `sequence`; the lowest armed one counts, a woken host arms again for the rest. True if it is reached already. */

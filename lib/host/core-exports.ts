@@ -23,8 +23,12 @@ export interface CoreExports {
   /** For a worker that is gone: if it had been won to KILLED, finishes its tile or task with `code`. 1 done, 0 nothing to do, -1 it died outside a kernel: device lost. */
   reap(core: number, code: number): number;
 
+  /** Virtual clock: this core's time in us. Set it to 0 or more on every instance of a device that has one; below 0 the clock is the import's. */
+  setCoreTime(us: number): void;
+  coreTime(): number;
+
   // ---- submit: -1 ring full, -2 lock busy (its holder may be dead: see takeOver), -3 argument ring full, -4 stream is not live, -5 no ring yet (attachRing)
-  /** Publishes one task and marks the stream ready; does not ring the bell. Returns its sequence. */
+  /** `op` is a TaskOp, with Task.FLAGS in its second byte. Publishes one task and marks the stream ready; does not ring the bell. Returns its sequence. */
   submit(stream: number, op: number, p0: number, p1: number, p2: number, p3: number, p4: number, p5: number): number;
   /** As submit, with `bytes` of arguments taken from this thread's MAILBOX; P0 becomes their address in the argument ring. */
   submitWithArguments(stream: number, op: number, bytes: number, p1: number, p2: number, p3: number, p4: number, p5: number): number;

@@ -1,0 +1,92 @@
+/**
+ * The virtual clock: each core has a time of its own, a stream's work starts when both are ready, and work moves the core's time on by what it costs.
+ * Copies run on the engine of their direction and leave the core free; a driver steps the core whose time is lowest. On a wall clock all of this is one branch.
+ */
+import { Header, Layout } from "../abi/device";
+import { Stream } from "../abi/stream";
+import { Region } from "../abi/program";
+import { Probe, Task, TaskOp } from "../abi/task";
+import { streamAt } from "../sync/fence";
+import { clock, isVirtual, setCoreTime } from "./local";
+import { slotOf } from "./streams";
+
+const HEADER: usize = Layout.HEADER;
+
+/** The core cannot start work of this stream before the stream's own time. */
+export function catchUp(sc: usize): void {
+  if (isVirtual()) setCoreTime(max<f64>(clock(), load<f64>(sc, Stream.TIME)));
+}
+
+/** A tile of the open region has run: it cost its share of the region. */
+export function spendTile(sc: usize, region: usize): void {
+  if (!isVirtual()) return;
+  setCoreTime(clock() + <f64>load<u32>(region, Region.COST_NS) / <f64>load<u32>(region, Region.TILES) / 1000);
+  store<f64>(sc, max<f64>(load<f64>(sc, Stream.END), clock()), Stream.END);
+}
+
+/** All tiles of the region have ended. */
+export function closeRegion(sc: usize): void {
+  if (isVirtual()) store<f64>(sc, max<f64>(load<f64>(sc, Stream.TIME), load<f64>(sc, Stream.END)), Stream.TIME);
+}
+
+function bytesOf(op: u32, record: usize): f64 {
+  switch (op) {
+    case TaskOp.COPY:
+      return <f64>load<u32>(record, Task.P2);
+    case TaskOp.COPY_2D:
+      return <f64>load<u32>(record, Task.P4) * <f64>load<u32>(record, Task.P5);
+    case TaskOp.FILL:
+      return <f64>load<u32>(record, Task.P1);
+    case TaskOp.COPY_STRIDED:
+      return <f64>load<u32>(load<u32>(record, Task.P0), 12); // Tensor.BYTES of the target
+    default:
+      return 0;
+  }
+}
+
+/** A task has run: a copy took its engine's time, anything else the core's. */
+export function spendTask(sc: usize, op: u32, record: usize): void {
+  if (!isVirtual()) return;
+  const overhead = load<f64>(HEADER, Header.TASK_COST);
+  const bytes = bytesOf(op, record);
+  if (bytes > 0) {
+    const direction = <usize>(load<u8>(record, Task.FLAGS) & 3) << 3;
+    const rate = load<f64>(HEADER + direction, Header.BANDWIDTHS);
+    const start = max<f64>(load<f64>(HEADER + direction, Header.ENGINE_TIMES), load<f64>(sc, Stream.TIME));
+    const end = start + overhead + (rate > 0 ? bytes / rate : 0);
+    store<f64>(HEADER + direction, end, Header.ENGINE_TIMES);
+    store<f64>(sc, end, Stream.TIME);
+    return;
+  }
+  if (op == TaskOp.PROBE && load<u32>(record, Task.P0) == Probe.SPIN) {
+    catchUp(sc);
+    setCoreTime(clock() + overhead + <f64>load<u32>(record, Task.P1) / 1000);
+    store<f64>(sc, clock(), Stream.TIME);
+  } else {
+    // Records, values and the like are the scheduler's: they take the stream's time and no core's.
+    store<f64>(sc, load<f64>(sc, Stream.TIME) + overhead, Stream.TIME);
+  }
+}
+
+/** A task retires: the stream's time is its time. */
+export function stampDone(sc: usize, record: usize): void {
+  if (isVirtual()) store<f64>(record, load<f64>(sc, Stream.TIME), Task.DONE);
+}
+
+/** A wait is over: the stream goes on no earlier than the task it waited for was done (or, if that slot is in use again, than its stream is now). */
+export function followFence(sc: usize, record: usize): void {
+  if (!isVirtual()) return;
+  const other = streamAt(load<u32>(record, Task.P0));
+  const sequence = <u64>load<u32>(record, Task.P1) | (<u64>load<u32>(record, Task.P2) << 32);
+  let time = load<f64>(other, Stream.TIME);
+  if (load<u32>(other, Stream.RING)) {
+    const slot = slotOf(other, sequence);
+    if (atomic.load<u32>(slot, Task.READY) == <u32>sequence) time = load<f64>(slot, Task.DONE);
+  }
+  store<f64>(sc, max<f64>(load<f64>(sc, Stream.TIME), time), Stream.TIME);
+}
+
+/** What an event records: when everything before it in its stream was done. */
+export function eventNow(sc: usize): f64 {
+  return isVirtual() ? load<f64>(sc, Stream.TIME) : clock();
+}
