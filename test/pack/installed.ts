@@ -33,10 +33,18 @@ export function install(tarball: string): string {
   return folder;
 }
 
+export interface RunOptions {
+  readonly env?: NodeJS.ProcessEnv;
+  /** User and group to run as. */
+  readonly uid?: number;
+  /** Another node than this one. */
+  readonly node?: string;
+}
+
 /** Runs a script in `folder`, with its output. */
-export function runNode(folder: string, args: readonly string[], options: { env?: NodeJS.ProcessEnv; uid?: number } = {}): SpawnSyncReturns<string> {
+export function runNode(folder: string, args: readonly string[], options: RunOptions = {}): SpawnSyncReturns<string> {
   const { uid } = options;
-  return spawnSync(process.execPath, args, {
+  return spawnSync(options.node ?? process.execPath, args, {
     cwd: folder,
     encoding: "utf8",
     timeout: 60_000,

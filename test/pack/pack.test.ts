@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { install, type Packed, pack, root, runNode } from "./installed";
+import { install, type Packed, pack, type RunOptions, root, runNode } from "./installed";
 
 const MIB = 2 ** 20;
 const RESULT = Array.from({ length: 16 }, (_, i) => i / 4);
@@ -22,7 +22,7 @@ afterAll(() => {
 });
 
 /** What the smoke script of the installed package says. */
-function smoke(driver: string, options?: Parameters<typeof runNode>[2]): unknown {
+function smoke(driver: string, options?: RunOptions): unknown {
   const run = runNode(folder, ["smoke.mjs", driver], options);
   expect({ status: run.status, stderr: run.stderr }).toEqual({ status: 0, stderr: "" });
   return JSON.parse(run.stdout);
@@ -126,11 +126,17 @@ describe("the installed package", () => {
   });
 
   test("works from a folder that it cannot write", () => {
-    const root = process.getuid?.() === 0;
-    if (!root) fs.chmodSync(path.join(folder, "node_modules/npurt"), 0o555);
-    // The superuser may write anywhere, so there the package runs as a user who may not.
-    expect(smoke("threads", root ? { uid: NOBODY } : {})).toMatchObject({ same: true, result: RESULT });
-    if (!root) fs.chmodSync(path.join(folder, "node_modules/npurt"), 0o755);
+    if (process.getuid?.() === 0) {
+      // The superuser may write anywhere, so here the package runs as a user who may not, with a node that this user can reach.
+      const node = path.join(folder, "node");
+      fs.copyFileSync(process.execPath, node);
+      expect(smoke("threads", { node, uid: NOBODY })).toMatchObject({ same: true, result: RESULT });
+    } else {
+      const installed = path.join(folder, "node_modules/npurt");
+      fs.chmodSync(installed, 0o555);
+      expect(smoke("threads")).toMatchObject({ same: true, result: RESULT });
+      fs.chmodSync(installed, 0o755);
+    }
   });
 
   test("has its command", () => {
