@@ -50,6 +50,10 @@ function run(file, args, { quiet = false, env = process.env } = {}) {
 }
 const node = (script, args, options) => run(process.execPath, [at(script), ...args], options);
 
+/** Runs the scripts `*.build.mjs` of a folder: they write sources into a folder `generated` beside them, which is never committed. */
+const generate = (folder) => Promise.all(filesIn(at(folder), (file) => file.endsWith(".build.mjs")).map((file) => run(process.execPath, [file])));
+const isWritten = (file) => !file.includes(`${path.sep}generated${path.sep}`);
+
 /** The targets of asm/asconfig.json that every build makes, with their output. */
 function coreTargets() {
   const { targets } = JSON.parse(fs.readFileSync(at("asm/asconfig.json"), "utf8"));
@@ -59,10 +63,11 @@ function coreTargets() {
 }
 
 const asm = {
-  sources: () => withFolders(filesIn(at("asm"), (file) => /\.(ts|json)$/.test(file))),
+  sources: () => withFolders(filesIn(at("asm"), (file) => isWritten(file) && file !== at("asm/build.mjs"))),
   outputs: () => coreTargets().map((target) => target.output),
   async build() {
     fs.mkdirSync(at("dist/asm"), { recursive: true });
+    await generate("asm");
     await Promise.all(
       coreTargets().map(({ name, entry }) =>
         node("node_modules/assemblyscript/bin/asc.js", [entry, "--config", "asm/asconfig.json", "--target", name]),
@@ -97,18 +102,11 @@ function writeWrapper({ esm, types, cjs }) {
   fs.writeFileSync(types, `export * from "${specifier}";\n`);
 }
 
-/** Scripts beside sources that write `generated/*.ts`; what they write is never committed. */
-const generators = () => filesIn(at("lib"), (file) => file.endsWith(".build.mjs"));
-
 const lib = {
-  sources: () => [
-    ...withFolders([...filesIn(at("lib"), (file) => !file.includes(`${path.sep}generated${path.sep}`)), ...filesIn(at("asm/abi"))]),
-    at("tsconfig.json"),
-    at("package.json"),
-  ],
+  sources: () => [...withFolders([...filesIn(at("lib"), isWritten), ...filesIn(at("asm/abi"))]), at("tsconfig.json"), at("package.json")],
   outputs: () => wrappers().map((wrapper) => wrapper.esm),
   async build() {
-    await Promise.all(generators().map((file) => run(process.execPath, [file])));
+    await generate("lib");
     await node("node_modules/typescript/bin/tsc", ["-p", "tsconfig.json"]);
     prune();
     const binary = at("dist/lib/cli/main.js");
