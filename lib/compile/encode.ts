@@ -1,0 +1,46 @@
+/** encode: data blobs get their offsets, then the plan becomes the program image. */
+import { DTYPES } from "../graph/dtype";
+import type { Graph, Value } from "../graph/ir";
+import { sizeOf } from "../graph/tensor";
+import { readsOf } from "./operands";
+import { aligned } from "./plan";
+import type { CompileState } from "./pipeline";
+import type { DataSegment, Port } from "./types";
+
+export function encodeProgram(state: CompileState): void {
+  state.data = placeData(state);
+  void ports;
+}
+
+/** Data that the executor has keeps its place; the rest is appended. */
+function placeData({ program, options, regions }: CompileState): { segments: DataSegment[]; end: number } {
+  const used = new Set(regions!.flatMap((region) => region.flatMap((instruction) => readsOf(instruction).map(({ blob }) => blob))));
+  const segments: DataSegment[] = [];
+  let end = options.dataBytes ?? 0;
+  for (const [blob, { key, bytes }] of program!.data) {
+    if (!used.has(blob)) {
+      continue;
+    }
+    const known = options.known?.[key];
+    if (known !== undefined) {
+      blob.offsetBytes = known;
+      continue;
+    }
+    blob.offsetBytes = aligned(end);
+    segments.push({ key, offsetBytes: blob.offsetBytes, bytes });
+    end = blob.offsetBytes + bytes.byteLength;
+  }
+  return { segments, end };
+}
+
+export function ports(values: readonly Value[]): Port[] {
+  let offset = 0;
+  return values.map((value) => {
+    const dims = value.dims as readonly number[];
+    const sizeBytes = sizeOf(dims) * DTYPES[value.dtype!].bytes;
+    const port: Port = { name: value.name, dtype: value.dtype!, dims, offsetBytes: offset, sizeBytes };
+    offset = aligned(offset + sizeBytes);
+    return port;
+  });
+}
+export type { Graph };

@@ -1,0 +1,144 @@
+/**
+ * fuse: a MAP takes in the MAP that produces its operand, and CONV or MATMUL take the MAP that follows them as their epilogue. Blobs are written
+ * once, so a producer may move down to its only reader: nothing that it reads can have changed.
+ */
+import { typeOf } from "../ops/strip-builder";
+import { sameLayout } from "../ops/views";
+import type { Blob, Instruction, Strip, StripValue, View } from "../program/types";
+import { accesses, readsOf, writesOf } from "./operands";
+import type { CompileState } from "./pipeline";
+
+/** Bounds of one strip program: its operands and temporaries have to share the registers of a core. */
+const MOST_INPUTS = 6;
+const MOST_VALUES = 32;
+/** A matrix kernel keeps its block of C in cache beside the panels: its epilogue reads less. */
+const MOST_EPILOGUE_INPUTS = 3;
+
+type MapInstruction = Extract<Instruction, { readonly op: "map" }>;
+type Product = Extract<Instruction, { readonly op: "matmul" | "conv" }>;
+
+export function fuseInstructions({ program }: CompileState): void {
+  const fused = fuse(program!.instructions);
+  program!.instructions.splice(0, program!.instructions.length, ...fused);
+}
+
+export function fuse(instructions: readonly Instruction[]): Instruction[] {
+  const { readers, writers } = accesses(instructions);
+  const readerCount = new Map<Blob, number>([...readers].map(([blob, list]) => [blob, list.length]));
+  const out: (Instruction | undefined)[] = [];
+  const writtenAt = new Map<Blob, number>();
+  for (const original of instructions) {
+    let instruction = original;
+    for (let next: Taken | undefined; (next = takeProducer(instruction, out, writtenAt, (blob) => readerCount.get(blob) === 1 && writers.get(blob)?.length === 1)); ) {
+      // A blob that both read is read once from now on.
+      const own = new Set(readsOf(instruction).map(({ blob }) => blob));
+      for (const blob of new Set(readsOf(out[next.at]!).map((view) => view.blob))) {
+        if (own.has(blob)) {
+          readerCount.set(blob, readerCount.get(blob)! - 1);
+        }
+      }
+      out[next.at] = undefined;
+      instruction = next.merged;
+    }
+    out.push(instruction);
+    for (const { blob } of writesOf(instruction)) {
+      writtenAt.set(blob, out.length - 1);
+    }
+  }
+  return out.filter((instruction) => instruction !== undefined);
+}
+
+interface Taken {
+  readonly at: number;
+  readonly merged: Instruction;
+}
+
+function takeProducer(reader: Instruction, out: readonly (Instruction | undefined)[], writtenAt: ReadonlyMap<Blob, number>, single: (blob: Blob) => boolean): Taken | undefined {
+  if (reader.op !== "map" || reader.strip.outputs.length !== 1) {
+    return undefined;
+  }
+  for (const view of readsOf(reader)) {
+    const at = writtenAt.get(view.blob);
+    const producer = at === undefined ? undefined : out[at];
+    if (at === undefined || !producer || view.blob.binding !== "arena" || !single(view.blob)) {
+      continue;
+    }
+    const merged = producer.op === "map" ? mergeMaps(producer, reader, view) : producer.op === "conv" || producer.op === "matmul" ? mergeEpilogue(producer, reader, view) : undefined;
+    if (merged) {
+      return { at, merged };
+    }
+  }
+  return undefined;
+}
+
+const samePlace = (a: View, b: View): boolean => a.blob === b.blob && a.offsetBytes === b.offsetBytes && a.dtype === b.dtype && sameLayout(a, b);
+/** Every read of the blob goes through a view that equals what the producer wrote. */
+const readsWhole = (reader: MapInstruction, written: View): boolean => readsOf(reader).every((view) => view.blob !== written.blob || samePlace(view, written));
+
+function mergeMaps(producer: MapInstruction, reader: MapInstruction, view: View): Instruction | undefined {
+  const [output, ...rest] = producer.strip.outputs;
+  const written = output!.view;
+  if (rest.length > 0 || !samePlace(view, written) || !readsWhole(reader, written) || !keepsValue(written, reader.strip.outputs[0]!.view)) {
+    return undefined;
+  }
+  const strip = splice(producer.strip, reader.strip, view.blob);
+  return strip && fits(strip, MOST_INPUTS) ? { op: "map", strip, node: reader.node } : undefined;
+}
+
+/** A store narrows: leaving it out must not change the number. 16-bit floats stay wide inside a chain of their own kind, by the rules of the device. */
+function keepsValue(stored: View, result: View): boolean {
+  switch (stored.dtype) {
+    case "float16":
+    case "bfloat16":
+      return result.dtype === stored.dtype;
+    case "float32":
+    case "float64":
+    case "int32":
+    case "uint32":
+    case "int64":
+    case "uint64":
+    case "bool":
+      return true;
+    default:
+      return false;
+  }
+}
+
+function mergeEpilogue(producer: Product, reader: MapInstruction, view: View): Instruction | undefined {
+  const result = reader.strip.outputs[0]!.view;
+  const { target } = producer;
+  if (target.dtype !== "float32" || result.dtype !== "float32" || !samePlace(view, target) || !readsWhole(reader, target) || !sameLayout(result, target)) {
+    return undefined;
+  }
+  const before = producer.epilogue ?? { values: [{ kind: "accumulator", type: "f32" } as const], outputs: [{ view: target, value: 0 }] };
+  const strip = splice(before, reader.strip, view.blob);
+  if (!strip || !fits(strip, MOST_EPILOGUE_INPUTS)) {
+    return undefined;
+  }
+  // A dim of 1 may have any stride; the producer's are those that its kernel expects.
+  const placed = { ...result, strides: target.strides };
+  return { ...producer, target: placed, epilogue: { ...strip, outputs: [{ view: placed, value: strip.outputs[0]!.value }] } };
+}
+
+const fits = (strip: Strip, mostInputs: number): boolean => strip.values.length <= MOST_VALUES && strip.values.filter(({ kind }) => kind === "input").length <= mostInputs;
+
+/** The strip of `reader` with what it read from `hole` replaced by the result of `producer`. */
+function splice(producer: Strip, reader: Strip, hole: Blob): Strip | undefined {
+  const values: StripValue[] = [...producer.values];
+  const result = producer.outputs[0]!.value;
+  const index: number[] = [];
+  for (const value of reader.values) {
+    if (value.kind === "input" && value.view.blob === hole) {
+      if (typeOf(values, result) !== value.type) {
+        return undefined;
+      }
+      index.push(result);
+    } else if (value.kind === "input") {
+      const known = values.findIndex((other) => other.kind === "input" && other.type === value.type && samePlace(other.view, value.view));
+      index.push(known >= 0 ? known : values.push(value) - 1);
+    } else {
+      index.push(values.push(value.kind === "op" ? { ...value, args: value.args.map((arg) => index[arg]!) } : value) - 1);
+    }
+  }
+  return { values, outputs: reader.outputs.map(({ view, value }) => ({ view, value: index[value]! })) };
+}

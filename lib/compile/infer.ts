@@ -1,0 +1,130 @@
+/**
+ * infer: brings every node to the newest form of its operator, gives every value its type, and replaces nodes whose inputs are constants by their
+ * result (a shape often depends on such arithmetic, so this cannot be a later pass).
+ */
+import { AclError } from "../errors/acl-error";
+import { formatDims, isConcrete } from "../graph/dims";
+import { DTYPES } from "../graph/dtype";
+import { describeNode, type Graph, type Node, type Value } from "../graph/ir";
+import { decode, encode, sizeOf, type Tensor } from "../graph/tensor";
+import { type AnyOp, type Attributes, type AttributeSpecs, type ConcreteType, type Form, nameInputs, readAttributes, type Type } from "../ops/define";
+import { findOp, requireOps } from "../ops/registry";
+
+/** A larger result stays an instruction: it would only make the data binding (and compile time) grow. */
+const FOLD_LIMIT_BYTES = 64 * 2 ** 20;
+
+export interface Resolved {
+  readonly op: AnyOp;
+  readonly attributes: Attributes<AttributeSpecs>;
+}
+
+/** Works on symbolic dims as well; then nodes whose values are not known simply stay. */
+export function inferGraph({ graph }: { readonly graph: Graph }): void {
+  requireOps(graph.nodes);
+  const kept: Node[] = [];
+  for (const node of graph.nodes) {
+    const upgraded = upgrade(node);
+    if (!inferNode(upgraded)) {
+      kept.push(upgraded);
+    }
+  }
+  graph.nodes = kept;
+}
+
+export function resolve(node: Node): Resolved {
+  const op = findOp(node)!;
+  return { op, attributes: readAttributes(op, node.attributes, describeNode(node)) };
+}
+
+function upgrade(node: Node): Node {
+  const { names, upgrades = {} } = findOp(node)!;
+  const newest = names.onnx?.[1] ?? node.opset;
+  let form: Form = node;
+  for (const opset of Object.keys(upgrades).map(Number)) {
+    if (node.opset < opset) {
+      form = upgrades[opset]!(form, node);
+    }
+  }
+  return { ...node, opset: Math.max(node.opset, newest), inputs: [...form.inputs], attributes: form.attributes };
+}
+
+/** Types the outputs. Returns true when the node was folded into constants and can go. */
+function inferNode(node: Node): boolean {
+  const what = describeNode(node);
+  const { op, attributes } = resolve(node);
+  if (node.outputs.length > (op.outputs ?? 1)) {
+    throw new AclError(100022, `${what} has ${node.outputs.length} outputs; this operator gives at most ${op.outputs ?? 1}`);
+  }
+  const types = op.infer(nameInputs(op, node.inputs.map((input) => input && typeOf(input)), what), attributes, { node: what, outputs: node.outputs.length });
+  node.outputs.forEach((output, index) => {
+    const type = types[index];
+    if (output && !type) {
+      throw new AclError(100022, `${what} has no output number ${index + 1}`);
+    }
+    if (output && type) {
+      assignType(output, type, what);
+    }
+  });
+  return fold(node, op, attributes, types);
+}
+
+function typeOf(value: Value): Type {
+  const { constant } = value;
+  let decoded: Tensor | undefined;
+  return {
+    dtype: value.dtype!,
+    dims: value.dims!,
+    ...(constant
+      ? {
+          get constant() {
+            return (decoded ??= decode(constant));
+          },
+        }
+      : {}),
+  };
+}
+
+function assignType(output: Value, { dtype, dims }: Type, what: string): void {
+  if (output.dtype !== undefined && output.dtype !== dtype) {
+    throw new AclError(100013, `${what} gives ${dtype}, but "${output.name}" is declared ${output.dtype}; the model contradicts itself`);
+  }
+  if (isConcrete(dims) && !(sizeOf(dims) * DTYPES[dtype].bytes < 2 ** 32)) {
+    throw new AclError(100021, `${what} gives ${dtype}${formatDims(dims)}, which is larger than a device's memory`);
+  }
+  output.dtype = dtype;
+  output.dims = [...dims];
+}
+
+function fold(node: Node, op: AnyOp, attributes: Attributes<AttributeSpecs>, types: readonly Type[]): boolean {
+  const concrete = types.every((type): type is ConcreteType => isConcrete(type.dims));
+  const shapeOnly = node.op === "Shape" && node.domain === "";
+  if (!concrete || !(shapeOnly ? isConcrete(node.inputs[0]!.dims!) : node.inputs.every((input) => !input || input.constant))) {
+    return false;
+  }
+  const bytes = types.reduce((total, { dtype, dims }) => total + sizeOf(dims as number[]) * DTYPES[dtype].bytes, 0);
+  const source = node.inputs[0];
+  if (op.sameBytes && source?.constant && node.outputs.length === 1 && node.outputs[0]) {
+    node.outputs[0].constant = { ...source.constant, dims: types[0]!.dims as number[] };
+    if (source.source !== undefined) {
+      node.outputs[0].source = source.source;
+    }
+    return true;
+  }
+  if (bytes > FOLD_LIMIT_BYTES || types.some(({ dtype }) => DTYPES[dtype].bits < 8)) {
+    return false;
+  }
+  const tensors = node.inputs.map((input): Tensor | undefined => {
+    if (!input) {
+      return undefined;
+    }
+    return shapeOnly ? { dtype: input.dtype!, dims: input.dims as number[], data: new Float64Array(0) } : decode(input.constant!);
+  });
+  const results = op.reference(nameInputs(op, tensors, describeNode(node)), attributes, types as ConcreteType[]);
+  node.outputs.forEach((output, index) => {
+    const result = results[index];
+    if (output && result) {
+      output.constant = encode({ ...result, dims: types[index]!.dims as number[] });
+    }
+  });
+  return node.outputs.every((output) => !output || output.constant);
+}

@@ -1,0 +1,92 @@
+/** The compiler as a list of passes over one state. A pass that breaks the graph is caught by the verifier right after it. */
+import { AclError } from "../errors/acl-error";
+import type { Graph } from "../graph/ir";
+import { verifyGraph } from "../graph/verify";
+import { importOnnx } from "../import/onnx/model";
+import type { LoweredProgram } from "../ops/lowering";
+import type { Instruction } from "../program/types";
+import { bindShapes, modelInfo } from "./bind";
+import { removeDeadNodes } from "./dead";
+import { encodeProgram } from "./encode";
+import { fuseInstructions } from "./fuse";
+import { inferGraph } from "./infer";
+import { chooseLayouts } from "./layout";
+import { lowerGraph } from "./lower";
+import { type MemoryPlan, planMemory } from "./plan";
+import { scheduleRegions } from "./schedule";
+import type { CompiledProgram, CompileOptions, CompileResult, DataSegment, ModelInfo } from "./types";
+
+export interface CompileState {
+  readonly options: CompileOptions;
+  readonly info: ModelInfo;
+  readonly graph: Graph;
+  program?: LoweredProgram;
+  regions?: readonly (readonly Instruction[])[];
+  plan?: MemoryPlan;
+  data?: { readonly segments: readonly DataSegment[]; readonly end: number };
+  compiled?: CompiledProgram;
+}
+
+export interface Pass {
+  readonly name: string;
+  /** Left out with `disable`; passes without this flag are needed for what follows. */
+  readonly optional?: boolean;
+  run(state: CompileState): void;
+}
+
+const PASSES: readonly Pass[] = [
+  { name: "bind", run: bindShapes },
+  { name: "infer", run: inferGraph },
+  { name: "dead", optional: true, run: removeDeadNodes },
+  { name: "layout", optional: true, run: chooseLayouts },
+  { name: "lower", run: lowerGraph },
+  { name: "fuse", optional: true, run: fuseInstructions },
+  { name: "schedule", run: scheduleRegions },
+  { name: "plan", run: planMemory },
+  { name: "encode", run: encodeProgram },
+];
+export const passNames = (): string[] => PASSES.map(({ name }) => name);
+
+/** Runs the passes up to `options.stopAfter`. */
+export function runPipeline(bytes: Uint8Array, options: CompileOptions): CompileState {
+  checkPassNames(options);
+  const model = importOnnx(bytes, options.folder);
+  const state: CompileState = { options, graph: model.graph, info: modelInfo(model) };
+  verifyGraph(state.graph, "import");
+  for (const pass of PASSES) {
+    if (!(pass.optional && options.disable?.includes(pass.name))) {
+      pass.run(state);
+      if (!state.program) {
+        verifyGraph(state.graph, `pass "${pass.name}"`);
+      }
+    }
+    if (pass.name === options.stopAfter) {
+      break;
+    }
+  }
+  return state;
+}
+
+function checkPassNames({ disable = [], stopAfter }: CompileOptions): void {
+  const known = passNames();
+  const required = PASSES.filter(({ optional }) => !optional).map(({ name }) => name);
+  for (const name of [...disable, ...(stopAfter === undefined ? [] : [stopAfter])]) {
+    if (!known.includes(name)) {
+      throw new AclError(100000, `compile: there is no pass "${name}"; passes are ${known.join(", ")}`);
+    }
+  }
+  for (const name of disable) {
+    if (required.includes(name)) {
+      throw new AclError(100000, `compile: pass "${name}" cannot be left out`);
+    }
+  }
+}
+
+/** Model file -> program image and data. Pure: the result depends on the arguments (and files beside the model) only, and can be posted between threads. */
+export function compileModel(bytes: Uint8Array, options: CompileOptions = {}): CompileResult {
+  const { info, compiled, data } = runPipeline(bytes, options);
+  if (!compiled || !data) {
+    throw new AclError(100000, `compile: \`stopAfter: "${options.stopAfter}"\` leaves no program; use describe() to look at the result of a pass`);
+  }
+  return { info, program: compiled, data: data.segments, dataBytes: data.end };
+}

@@ -1,0 +1,180 @@
+/**
+ * plan: where arena blobs lie. A blob lives from the region that first touches it to the one that last does; blobs that never live together may
+ * share bytes. Larger blobs are placed first, each into the smallest gap that holds it. The result is checked by replaying the lifetimes.
+ */
+import { AclError } from "../errors/acl-error";
+import { DTYPES } from "../graph/dtype";
+import { sameLayout } from "../ops/views";
+import type { Blob, Instruction, View } from "../program/types";
+import { readsOf, writesOf } from "./operands";
+import type { CompileState } from "./pipeline";
+
+export const ALIGNMENT = 64;
+
+/** One run of arena bytes: a blob, and those that reuse its bytes in place. */
+export interface Placement {
+  readonly blobs: readonly Blob[];
+  readonly sizeBytes: number;
+  /** Regions, both included. */
+  readonly first: number;
+  readonly last: number;
+  readonly offsetBytes: number;
+}
+export interface MemoryPlan {
+  readonly arenaBytes: number;
+  /** The most bytes that live at one time: no plan can need less. */
+  readonly largestLiveBytes: number;
+  readonly placements: readonly Placement[];
+}
+
+/** A run of bytes that has no place yet. */
+export interface Lifetime {
+  readonly sizeBytes: number;
+  readonly first: number;
+  readonly last: number;
+}
+interface Life extends Lifetime {
+  sizeBytes: number;
+  first: number;
+  last: number;
+  readonly blobs: Blob[];
+}
+
+export function planMemory(state: CompileState): void {
+  const lives = lifetimes(state.regions!);
+  const offsets = place(lives);
+  const placements = lives.map((life, index): Placement => ({ ...life, offsetBytes: offsets[index]! }));
+  for (const { blobs, offsetBytes } of placements) {
+    for (const blob of blobs) {
+      blob.offsetBytes = offsetBytes;
+    }
+  }
+  const arenaBytes = placements.reduce((end, { offsetBytes, sizeBytes }) => Math.max(end, offsetBytes + aligned(sizeBytes)), 0);
+  if (arenaBytes >= 2 ** 32) {
+    throw new AclError(207001, `the model needs ${arenaBytes} bytes for intermediate values at once, more than a device has; use a smaller batch`);
+  }
+  state.plan = { arenaBytes, largestLiveBytes: largestLive(placements), placements };
+  replay(placements);
+}
+
+export const aligned = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+
+function lifetimes(regions: readonly (readonly Instruction[])[]): Life[] {
+  const lives = new Map<Blob, Life>();
+  const touch = (blob: Blob, region: number): void => {
+    if (blob.binding !== "arena") {
+      return;
+    }
+    const life = lives.get(blob);
+    if (life) {
+      life.last = region;
+    } else {
+      lives.set(blob, { blobs: [blob], sizeBytes: blob.sizeBytes, first: region, last: region });
+    }
+  };
+  regions.forEach((instructions, region) => {
+    for (const instruction of instructions) {
+      for (const { blob } of [...readsOf(instruction), ...writesOf(instruction)]) {
+        touch(blob, region);
+      }
+    }
+  });
+  regions.forEach((instructions, region) => {
+    for (const instruction of instructions) {
+      const source = reusable(instruction, instructions, region, lives);
+      if (source) {
+        join(lives, source, writesOf(instruction)[0]!.blob);
+      }
+    }
+  });
+  return [...new Set(lives.values())];
+}
+
+/**
+ * The blob whose bytes a MAP may overwrite: it dies here, nobody else in the region reads it, and every element is read from exactly the place
+ * where its result goes. Strips load all their operands before they store, and no two tiles touch one element.
+ */
+function reusable(instruction: Instruction, region: readonly Instruction[], index: number, lives: ReadonlyMap<Blob, Life>): Blob | undefined {
+  if (instruction.op !== "map" || instruction.strip.outputs.length !== 1) {
+    return undefined;
+  }
+  const target = instruction.strip.outputs[0]!.view;
+  const born = lives.get(target.blob);
+  if (!born || born.first !== index || born.blobs.length > 1) {
+    return undefined;
+  }
+  const reads = readsOf(instruction);
+  const fits = (view: View): boolean =>
+    DTYPES[view.dtype].bytes === DTYPES[target.dtype].bytes && view.offsetBytes === target.offsetBytes && sameLayout(view, target) && view.blob.sizeBytes === target.blob.sizeBytes;
+  return reads.find(({ blob }) => {
+    const life = lives.get(blob);
+    const alone = region.every((other) => other === instruction || [...readsOf(other), ...writesOf(other)].every((view) => lives.get(view.blob) !== life));
+    return life && life !== born && life.last === index && life.first < index && alone && reads.every((view) => lives.get(view.blob) !== life || fits(view));
+  })?.blob;
+}
+
+function join(lives: Map<Blob, Life>, source: Blob, target: Blob): void {
+  const [into, from] = [lives.get(source)!, lives.get(target)!];
+  into.blobs.push(...from.blobs);
+  into.last = Math.max(into.last, from.last);
+  into.sizeBytes = Math.max(into.sizeBytes, from.sizeBytes);
+  for (const blob of from.blobs) {
+    lives.set(blob, into);
+  }
+}
+
+/** Byte offset of each lifetime, 64-aligned. */
+export function place(lives: readonly Lifetime[]): number[] {
+  const offsets = new Array<number>(lives.length).fill(0);
+  const placed: number[] = [];
+  const order = lives.map((_, index) => index).sort((a, b) => lives[b]!.sizeBytes - lives[a]!.sizeBytes || lives[a]!.first - lives[b]!.first || a - b);
+  for (const index of order) {
+    const { first, last, sizeBytes } = lives[index]!;
+    const busy = placed
+      .filter((other) => lives[other]!.first <= last && first <= lives[other]!.last)
+      .map((other) => ({ low: offsets[other]!, high: offsets[other]! + aligned(lives[other]!.sizeBytes) }))
+      .sort((a, b) => a.low - b.low);
+    const need = aligned(sizeBytes);
+    let end = 0;
+    let best: { at: number; gap: number } | undefined;
+    for (const { low, high } of busy) {
+      const gap = low - end;
+      if (gap >= need && (!best || gap < best.gap)) {
+        best = { at: end, gap };
+      }
+      end = Math.max(end, high);
+    }
+    offsets[index] = best?.at ?? end;
+    placed.push(index);
+  }
+  return offsets;
+}
+
+export function largestLive(lives: readonly Lifetime[]): number {
+  const changes = new Map<number, number>();
+  for (const { first, last, sizeBytes } of lives) {
+    changes.set(first, (changes.get(first) ?? 0) + aligned(sizeBytes));
+    changes.set(last + 1, (changes.get(last + 1) ?? 0) - aligned(sizeBytes));
+  }
+  let [live, most] = [0, 0];
+  for (const region of [...changes.keys()].sort((a, b) => a - b)) {
+    live += changes.get(region)!;
+    most = Math.max(most, live);
+  }
+  return most;
+}
+
+/** Walks the regions with the set of live placements. @throws AclError 500000 when two of them share a byte: a defect of the planner */
+export function replay(placements: readonly (Lifetime & { readonly offsetBytes: number })[]): void {
+  const starts = [...placements].sort((a, b) => a.first - b.first);
+  let live: typeof starts = [];
+  for (const next of starts) {
+    live = live.filter(({ last }) => last >= next.first);
+    for (const other of live) {
+      if (other.sizeBytes > 0 && next.sizeBytes > 0 && other.offsetBytes < next.offsetBytes + next.sizeBytes && next.offsetBytes < other.offsetBytes + other.sizeBytes) {
+        throw new AclError(500000, `memory plan: bytes ${next.offsetBytes}..${next.offsetBytes + next.sizeBytes} are live twice in region ${next.first}`);
+      }
+    }
+    live.push(next);
+  }
+}

@@ -1,0 +1,196 @@
+/** ONNX file -> graph. Checks everything that a file can get wrong; what it returns satisfies verifyGraph. */
+import { fromBinary } from "@bufbuild/protobuf";
+import { AclError } from "../../errors/acl-error";
+import { type DtypeName, dtypeName } from "../../graph/dtype";
+import type { Attribute, Dim, Graph, Node, Value } from "../../graph/ir";
+import { importAttribute } from "./attribute";
+import { type GraphProto, type ModelProto, ModelProtoSchema, type NodeProto, type ValueInfoProto } from "./generated/schema";
+import { sortNodes } from "./sort";
+import { importTensor } from "./tensor";
+
+export interface ImportedModel {
+  readonly graph: Graph;
+  readonly name: string;
+  readonly producer: string;
+  readonly irVersion: number;
+  readonly opsets: Readonly<Record<string, number>>;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** Subgraphs nest; the limit only has to stop a hostile file before the stack ends. */
+const DEEPEST_MESSAGE = 200;
+
+/**
+ * @throws AclError 100006 when the bytes are no protobuf message, 100012 when a tensor is damaged, 100013 when the graph is not well formed,
+ *   100003 when external data is refused, 100026 for element types without a device form
+ */
+export function importOnnx(bytes: Uint8Array, folder?: string): ImportedModel {
+  const model = parse(bytes);
+  if (!model.graph) {
+    throw new AclError(100013, "the file holds no graph: it is not an ONNX model, or it is cut off");
+  }
+  const opsets: Record<string, number> = {};
+  for (const { domain, version } of model.opsetImport) {
+    opsets[domain === "ai.onnx" ? "" : domain] = Number(version);
+  }
+  if (model.opsetImport.length === 0) {
+    opsets[""] = 1; // IR version 1 and 2 had no imports
+  }
+  return {
+    graph: new GraphImporter(model.graph, opsets, folder).run(),
+    name: model.graph.name,
+    producer: [model.producerName, model.producerVersion].filter((part) => part !== "").join(" "),
+    irVersion: Number(model.irVersion),
+    opsets,
+    metadata: Object.fromEntries(model.metadataProps.map(({ key, value }) => [key, value])),
+  };
+}
+
+function parse(bytes: Uint8Array): ModelProto {
+  if (bytes.byteLength === 0) {
+    throw new AclError(100006, "the model is empty (0 bytes)");
+  }
+  try {
+    return fromBinary(ModelProtoSchema, bytes, { readUnknownFields: false, recursionLimit: DEEPEST_MESSAGE });
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new AclError(100006, `the model (${bytes.byteLength} bytes) is not a valid ONNX file: ${why}; it may be cut off or of another format`, { cause });
+  }
+}
+
+class GraphImporter {
+  readonly #values = new Map<string, Value>();
+  readonly #produced = new Set<Value>();
+  readonly #names = new Map<string, number>();
+
+  constructor(
+    private readonly proto: GraphProto,
+    private readonly opsets: Readonly<Record<string, number>>,
+    private readonly folder: string | undefined,
+  ) {}
+
+  run(): Graph {
+    if (this.proto.sparseInitializer.length > 0) {
+      throw new AclError(100013, `graph "${this.proto.name}" has sparse initializers; store them dense`);
+    }
+    for (const tensor of this.proto.initializer) {
+      const what = `initializer "${tensor.name}"`;
+      const constant = importTensor(tensor, this.folder, what);
+      const value = this.#define(tensor.name, what);
+      Object.assign(value, { constant, source: tensor.name, dtype: constant.dtype, dims: constant.dims } satisfies Partial<Value>);
+    }
+    const inputs = this.proto.input.flatMap((info) => this.#input(info));
+    const nodes = this.proto.node.map((node, index) => this.#node(node, index));
+    const outputs = this.proto.output.map((info) => this.#output(info));
+    this.#checkReads(nodes, outputs);
+    return { name: this.proto.name, inputs, outputs, nodes: sortNodes(nodes, [...inputs]) };
+  }
+
+  /** Graph inputs that have an initializer are constants (before IR version 4 every initializer had to be listed as an input). */
+  #input(info: ValueInfoProto): Value[] {
+    if (this.#values.get(info.name)?.constant) {
+      return [];
+    }
+    const value = this.#define(info.name, `input "${info.name}"`);
+    Object.assign(value, readType(info, `input "${info.name}"`));
+    return [value];
+  }
+
+  #output(info: ValueInfoProto): Value {
+    const value = this.#values.get(info.name);
+    if (!value || (!value.constant && !this.#produced.has(value))) {
+      throw new AclError(100013, `graph output "${info.name}" is produced by no node, input or initializer`);
+    }
+    const { dtype, dims } = readType(info, `output "${info.name}"`);
+    value.dtype ??= dtype;
+    value.dims ??= dims; // declared dims give the names of open dims; inference checks them
+    return value;
+  }
+
+  #node(proto: NodeProto, index: number): Node {
+    const domain = proto.domain === "ai.onnx" ? "" : proto.domain;
+    const name = this.#unique(proto.name === "" ? `${proto.opType}_${index}` : proto.name);
+    const what = `node "${name}" (${proto.opType})`;
+    const opset = this.opsets[domain];
+    if (opset === undefined) {
+      throw new AclError(100013, `${what} is of domain "${domain}", for which the model imports no operator set`);
+    }
+    const attributes = new Map<string, Attribute>();
+    for (const attribute of proto.attribute) {
+      if (attributes.has(attribute.name)) {
+        throw new AclError(100013, `${what} has attribute "${attribute.name}" twice`);
+      }
+      const value = importAttribute(attribute, this.folder, what);
+      if (value !== undefined) {
+        attributes.set(attribute.name, value);
+      }
+    }
+    return {
+      name,
+      op: proto.opType,
+      domain,
+      opset,
+      inputs: proto.input.map((input) => (input === "" ? undefined : this.#value(input))),
+      outputs: proto.output.map((output) => (output === "" ? undefined : this.#define(output, what))),
+      attributes,
+    };
+  }
+
+  #value(name: string): Value {
+    const known = this.#values.get(name) ?? { name };
+    this.#values.set(name, known);
+    return known;
+  }
+
+  #define(name: string, by: string): Value {
+    const value = this.#value(name);
+    if (name === "" || this.#produced.has(value)) {
+      throw new AclError(100013, name === "" ? `${by} has no name` : `"${name}" is defined twice, the second time by ${by}; every value has one source`);
+    }
+    this.#produced.add(value);
+    return value;
+  }
+
+  #unique(name: string): string {
+    const times = this.#names.get(name) ?? 0;
+    this.#names.set(name, times + 1);
+    return times === 0 ? name : this.#unique(`${name}#${times + 1}`);
+  }
+
+  #checkReads(nodes: readonly Node[], outputs: readonly Value[]): void {
+    if (outputs.length === 0) {
+      throw new AclError(100013, `graph "${this.proto.name}" has no outputs`);
+    }
+    const missing = nodes.flatMap((node) =>
+      node.inputs.filter((input) => input && !this.#produced.has(input)).map((input) => `"${input!.name}" (read by node "${node.name}")`),
+    );
+    if (missing.length > 0) {
+      throw new AclError(100013, `the graph reads values that nothing produces: ${missing.join(", ")}`);
+    }
+  }
+}
+
+function readType(info: ValueInfoProto, what: string): { dtype: DtypeName | undefined; dims: Dim[] | undefined } {
+  const type = info.type?.value;
+  if (type === undefined || type.case === undefined) {
+    return { dtype: undefined, dims: undefined };
+  }
+  if (type.case !== "tensorType") {
+    throw new AclError(100026, `${what} is no tensor (${type.case.replace("Type", "")}); sequences, maps and optionals are not supported`);
+  }
+  const dtype = dtypeName(type.value.elemType);
+  if (dtype === undefined) {
+    throw new AclError(100013, `${what} has element type ${type.value.elemType}, which ONNX does not define`);
+  }
+  const dims = type.value.shape?.dim.map((dim, axis): Dim => {
+    if (dim.value.case === "dimValue") {
+      const size = Number(dim.value.value);
+      if (!Number.isSafeInteger(size) || size > 2 ** 32) {
+        throw new AclError(100013, `${what} has a dim of ${dim.value.value}`);
+      }
+      return size < 0 ? `${info.name}.${axis}` : size; // some exporters write -1 for an open dim
+    }
+    return dim.value.case === "dimParam" && dim.value.value !== "" ? dim.value.value : `${info.name}.${axis}`;
+  });
+  return { dtype, dims };
+}

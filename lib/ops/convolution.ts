@@ -1,0 +1,112 @@
+/** Conv, 1-D to 3-D: one CONV instruction with a bias (and whatever is fused later) in its epilogue. NHWC in memory. */
+import { AclError } from "../errors/acl-error";
+import { formatDims, shapeError } from "../graph/dims";
+import { sizeOf, type Tensor } from "../graph/tensor";
+import { mapTensors, requireDtype } from "./arithmetic";
+import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
+import { packedFilter } from "./packing";
+import { fixed, noise, ramp, rejects, sample } from "./sample";
+import { StripBuilder } from "./strip-builder";
+import { channelsLast, reshapeView } from "./views";
+import { eachTap, type WindowAttributes, windowOf } from "./window";
+
+interface ConvAttributes extends WindowAttributes {
+  readonly group: number;
+}
+
+function check(x: Type, weights: Type, bias: Type | undefined, { group, kernel_shape }: ConvAttributes, node: string): void {
+  requireDtype(x.dtype, "float", node);
+  if (weights.dtype !== x.dtype || (bias && bias.dtype !== x.dtype)) {
+    throw new AclError(100026, `${node} mixes ${x.dtype} and ${weights.dtype}; data, weights and bias need one element type`);
+  }
+  if (x.dims.length < 3 || x.dims.length > 5 || weights.dims.length !== x.dims.length) {
+    throw shapeError(`${node}: data ${formatDims(x.dims)} and weights ${formatDims(weights.dims)} must both have 1 to 3 spatial dims`);
+  }
+  const [channels, [filters, perGroup]] = [x.dims[1]!, weights.dims as [number, number]];
+  if (group < 1 || filters % group !== 0 || (typeof channels === "number" && channels !== perGroup * group)) {
+    throw shapeError(`${node}: ${channels} channels in ${group} groups do not fit weights ${formatDims(weights.dims)}`);
+  }
+  if (kernel_shape && kernel_shape.join() !== weights.dims.slice(2).join()) {
+    throw shapeError(`${node}: kernel_shape [${kernel_shape}] differs from weights ${formatDims(weights.dims)}`);
+  }
+  if (bias && (bias.dims.length !== 1 || bias.dims[0] !== filters)) {
+    throw shapeError(`${node}: bias ${formatDims(bias.dims)} must have ${filters} elements`);
+  }
+}
+
+function reference(x: Tensor, weights: Tensor, bias: Tensor | undefined, attributes: ConvAttributes, out: ConcreteType): Tensor {
+  const [batch, channels, ...spatial] = x.dims as [number, number, ...number[]];
+  const [filters, perGroup, ...kernel] = weights.dims as [number, number, ...number[]];
+  const { window } = windowOf(spatial, kernel, attributes, "Conv");
+  const outSpatial = out.dims.slice(2);
+  const [inSize, outSize, taps] = [sizeOf(spatial), sizeOf(outSpatial), sizeOf(kernel)];
+  const data = new Float64Array(sizeOf(out.dims));
+  const source = x.data as Float64Array;
+  const filter = weights.data as Float64Array;
+  const perFilterGroup = filters / attributes.group;
+  eachTap(spatial, outSpatial, window, (output, tap, input) => {
+    if (input < 0) {
+      return;
+    }
+    for (let n = 0; n < batch; n++) {
+      for (let m = 0; m < filters; m++) {
+        const first = Math.floor(m / perFilterGroup) * perGroup;
+        let total = 0;
+        for (let c = 0; c < perGroup; c++) {
+          total += source[(n * channels + first + c) * inSize + input]! * filter[(m * perGroup + c) * taps + tap]!;
+        }
+        data[(n * filters + m) * outSize + output]! += total;
+      }
+    }
+  });
+  if (bias) {
+    for (let i = 0; i < data.length; i++) {
+      data[i]! += bias.data[Math.floor(i / outSize) % filters] as number;
+    }
+  }
+  return mapTensors({ real: (v) => v }, [{ dtype: "float64", dims: out.dims, data }], out);
+}
+
+export const Conv = defineOp({
+  names: { onnx: ["Conv", 22] },
+  inputs: ["x", "weights", "bias?"],
+  attributes: { kernel_shape: ints(), strides: ints(), dilations: ints(), pads: ints(), auto_pad: string("NOTSET"), group: int(1) },
+  layout: "channels_last",
+  infer: ({ x, weights, bias }, attributes, { node }) => {
+    check(x, weights, bias, attributes, node);
+    const { dims } = windowOf(x.dims.slice(2), weights.dims.slice(2) as number[], attributes, node);
+    return [{ dtype: x.dtype, dims: [x.dims[0]!, weights.dims[0]!, ...dims] }];
+  },
+  reference: ({ x, weights, bias }, attributes, [out]) => [reference(x, weights, bias, attributes, out!)],
+  lower: (b, { x, weights, bias }, attributes) => {
+    if (!weights.stored) {
+      b.unsupported("weights computed at run time are not supported yet; make them an initializer");
+    }
+    const { window } = windowOf(x.dims.slice(2), weights.dims.slice(2), attributes, b.what);
+    const source = b.channelsLast(b.converted(x.view, "float32"));
+    const packed = packedFilter(b, weights, attributes.group);
+    b.through("float32", channelsLast(x.dims.length), (target) => {
+      const strip = new StripBuilder(target.dims);
+      if (bias) {
+        const perChannel = reshapeView(b.converted(bias.view, "float32"), [1, bias.dims[0]!, ...window.kernel.map(() => 1)])!;
+        strip.output(target, strip.op("add", strip.accumulator(), strip.input(perChannel)));
+      }
+      b.conv(target, source, packed, window, attributes.group, bias ? strip.strip() : undefined);
+    });
+  },
+  tolerance: { relative: 1e-5, absolute: 2e-5, why: "f32 sums over taps and channels against float64" },
+  samples: [
+    sample("3x3 with pads and bias", { x: noise([1, 3, 7, 6]), weights: fixed(noise([4, 3, 3, 3], 2)), bias: fixed(noise([4], 3)) }, { attributes: { pads: [1, 1, 1, 1] } }),
+    sample("5x5 same upper", { x: noise([1, 1, 8, 8]), weights: fixed(noise([2, 1, 5, 5], 2)) }, { attributes: { auto_pad: "SAME_UPPER" as never } }),
+    sample("stride 2, dilation 2", { x: noise([2, 2, 9, 9]), weights: fixed(noise([3, 2, 3, 3], 2)) }, { attributes: { strides: [2, 2], dilations: [2, 2] } }),
+    sample("groups", { x: noise([1, 4, 5, 5]), weights: fixed(noise([6, 2, 3, 3], 2)) }, { attributes: { group: 2 } }),
+    sample("depthwise", { x: noise([1, 5, 6, 6]), weights: fixed(noise([5, 1, 3, 3], 2)) }, { attributes: { group: 5, pads: [1, 1, 1, 1] } }),
+    sample("1x1", { x: noise([1, 9, 4, 5]), weights: fixed(noise([17, 9, 1, 1], 2)) }),
+    sample("1-D", { x: noise([1, 2, 11]), weights: fixed(noise([3, 2, 3], 2)) }),
+    sample("3-D", { x: noise([1, 2, 4, 5, 6]), weights: fixed(noise([3, 2, 2, 2, 2], 2)) }, { attributes: { pads: [0, 1, 0, 1, 0, 1] } }),
+    sample("many channels", { x: noise([1, 33, 6, 7]), weights: fixed(noise([18, 33, 3, 3], 2)) }, { attributes: { pads: [1, 1, 1, 1] } }),
+    rejects("channels do not fit", { x: ramp([1, 3, 4, 4]), weights: fixed(ramp([2, 2, 3, 3])) }, 100021, /3 channels in 1 groups/),
+    rejects("kernel larger than data", { x: ramp([1, 1, 2, 2]), weights: fixed(ramp([1, 1, 3, 3])) }, 100021, /does not fit/),
+    rejects("weights at run time", { x: ramp([1, 1, 4, 4]), weights: ramp([1, 1, 3, 3]) }, 100024, /initializer/),
+  ],
+});

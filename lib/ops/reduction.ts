@@ -1,0 +1,172 @@
+/** Folds over axes, and softmax, which is two of them around a strip. */
+import { normalizeAxis } from "../graph/dims";
+import { elements, isFloat, rowMajor, sizeOf, type Tensor, walk } from "../graph/tensor";
+import type { FoldName } from "../program/types";
+import { mapTensors, requireDtype } from "./arithmetic";
+import { type AnyOp, type ConcreteType, defineOp, int, type Tolerance } from "./define";
+import { numbersOf } from "./reshape";
+import { axesOf, noise, positive, ramp, rejects, type Sample, sample, values } from "./sample";
+import { attributeToInput, chain, setAttribute } from "./upgrade";
+import { broadcastView } from "./views";
+
+interface Fold {
+  readonly start: number;
+  readonly step: (total: number, value: number) => number;
+  readonly whole: { readonly start: bigint; readonly step: (total: bigint, value: bigint) => bigint };
+  readonly finish?: (total: number, count: number) => number;
+}
+
+/** Folds `axes` of a tensor in float64; the result keeps them as 1. */
+function foldAxes(data: Tensor, axes: readonly number[], { start, step, whole, finish = (total) => total }: Fold): Tensor {
+  const dims = data.dims.map((dim, axis) => (axes.includes(axis) ? 1 : dim));
+  const count = sizeOf(data.dims) / Math.max(1, sizeOf(dims));
+  const strides = rowMajor(dims).map((stride, axis) => (axes.includes(axis) ? 0 : stride));
+  if (!(data.data instanceof Float64Array)) {
+    const totals = elements(data.dtype, sizeOf(dims)) as BigInt64Array;
+    totals.fill(whole.start);
+    walk(data.dims, strides, (index, offset) => (totals[offset] = whole.step(totals[offset]!, data.data[index] as bigint)));
+    return { dtype: data.dtype, dims, data: totals };
+  }
+  const totals = new Float64Array(sizeOf(dims)).fill(start);
+  walk(data.dims, strides, (index, offset) => (totals[offset] = step(totals[offset]!, data.data[index] as number)));
+  return { dtype: data.dtype, dims, data: totals.map((total) => finish(total, count)) };
+}
+
+const INT64_MIN = -(2n ** 63n);
+const INT64_MAX = 2n ** 63n - 1n;
+const FOLDS = {
+  sum: { start: 0, step: (a, b) => a + b, whole: { start: 0n, step: (a, b) => a + b } },
+  mean: { start: 0, step: (a, b) => a + b, whole: { start: 0n, step: (a, b) => a + b }, finish: (total, count) => total / count },
+  prod: { start: 1, step: (a, b) => a * b, whole: { start: 1n, step: (a, b) => a * b } },
+  max: { start: Number.NEGATIVE_INFINITY, step: (a, b) => (b > a || Number.isNaN(b) ? b : a), whole: { start: INT64_MIN, step: (a, b) => (b > a ? b : a) } },
+  min: { start: Number.POSITIVE_INFINITY, step: (a, b) => (b < a || Number.isNaN(b) ? b : a), whole: { start: INT64_MAX, step: (a, b) => (b < a ? b : a) } },
+} satisfies Partial<Record<FoldName, Fold>>;
+
+/** No axes listed means all, unless the node says it means none. */
+function axesFor(axes: readonly number[] | undefined, noop: number, rank: number, node: string): number[] {
+  if (!axes || axes.length === 0) {
+    return noop ? [] : Array.from({ length: rank }, (_, axis) => axis);
+  }
+  return [...new Set(axes.map((axis) => normalizeAxis(axis, rank, node)))].sort((a, b) => a - b);
+}
+const listed = (axes: Tensor | undefined): number[] | undefined => axes && Array.from(axes.data as ArrayLike<number | bigint>, Number);
+const rounded = (value: Tensor, out: ConcreteType): Tensor => mapTensors({ real: (x) => x, whole: (x) => x }, [{ ...value, dims: out.dims }], out);
+
+function reduction(name: string, fold: keyof typeof FOLDS, tolerance: Tolerance, samples: readonly Sample[] = []): AnyOp {
+  return defineOp({
+    names: { onnx: [name, 18] },
+    inputs: ["data", "axes?"],
+    attributes: { keepdims: int(1), noop_with_empty_axes: int(0) },
+    upgrades: { [name === "ReduceSum" ? 13 : 18]: attributeToInput("axes", 1) },
+    needs: ["axes"],
+    infer: ({ data, axes }, { keepdims, noop_with_empty_axes }, { node }) => {
+      requireDtype(data.dtype, "number", node);
+      const folded = axesFor(numbersOf(axes, "axes", node), noop_with_empty_axes, data.dims.length, node);
+      const dims = keepdims ? data.dims.map((dim, axis) => (folded.includes(axis) ? 1 : dim)) : data.dims.filter((_, axis) => !folded.includes(axis));
+      return [{ dtype: data.dtype, dims }];
+    },
+    reference: ({ data, axes }, { noop_with_empty_axes }, [out]) => [
+      rounded(foldAxes(data, axesFor(listed(axes), noop_with_empty_axes, data.dims.length, name), FOLDS[fold]), out!),
+    ],
+    lower: (b, { data, axes }, { noop_with_empty_axes }) => {
+      const folded = axesFor(listed(axes?.constant), noop_with_empty_axes, data.dims.length, b.what);
+      if (folded.length === 0) {
+        b.alias(data.view);
+        return;
+      }
+      const target = b.target();
+      const kept = data.dims.filter((_, axis) => !folded.includes(axis));
+      b.reduce(fold, { ...target, dims: kept, strides: rowMajor(kept).map((stride) => stride * strideUnit(target)) }, data.view, folded);
+    },
+    tolerance,
+    samples: [
+      sample("rows", { data: positive([3, 5], 0.125), axes: axesOf(1) }),
+      sample("columns", { data: ramp([3, 5]), axes: axesOf(0) }),
+      sample("middle, dims dropped", { data: ramp([2, 3, 4]), axes: axesOf(1) }, { attributes: { keepdims: 0 } }),
+      sample("all", { data: ramp([2, 3, 4], 0.5) }),
+      sample("long rows", { data: noise([2, 1031]), axes: axesOf(-1) }),
+      sample("attribute of opset 11", { data: ramp([2, 3]) }, { attributes: { axes: [0] }, opset: 11 }),
+      rejects("axis outside", { data: ramp([2, 3]), axes: axesOf(2) }, 100021, /axis 2 .* rank 2/),
+      ...samples,
+    ],
+  });
+}
+/** Targets of reductions are dense, so the innermost stride is the element. */
+const strideUnit = (target: { readonly strides: readonly number[]; readonly dims: readonly number[]; readonly blob: { readonly sizeBytes: number } }): number =>
+  target.blob.sizeBytes / Math.max(1, sizeOf(target.dims));
+
+const SUMMED: Tolerance = { relative: 2e-6, absolute: 2e-5, why: "lane-wise f32 sums against float64" };
+const EXACT: Tolerance = { relative: 0, absolute: 0, why: "picks an element" };
+const INT64 = sample("int64", { data: values("int64", [2, 2], [9007199254740993n, -2n, 3n, 4n]), axes: axesOf(1) });
+export const ReduceSum = reduction("ReduceSum", "sum", SUMMED, [sample("empty axis sums to zero", { data: ramp([2, 0]), axes: axesOf(1) }), INT64]);
+export const ReduceMean = reduction("ReduceMean", "mean", SUMMED);
+export const ReduceProd = reduction("ReduceProd", "prod", { ...SUMMED, relative: 1e-5 });
+export const ReduceMax = reduction("ReduceMax", "max", EXACT, [INT64]);
+export const ReduceMin = reduction("ReduceMin", "min", EXACT, [INT64]);
+
+/** Before opset 13 softmax worked on the flattened rest of the shape, from `axis` (default 1) on. */
+const flattened = chain(setAttribute("$flattened", 1n), (form) => ({ ...form, attributes: new Map([["axis", 1n], ...form.attributes]) }));
+
+function softmax(name: string, logarithm: boolean): AnyOp {
+  const axesFrom = (axis: number, whole: number, rank: number, node: string): number[] => {
+    const first = normalizeAxis(axis, rank, node);
+    return whole ? Array.from({ length: rank - first }, (_, i) => first + i) : [first];
+  };
+  return defineOp({
+    names: { onnx: [name, 13] },
+    inputs: ["x"],
+    attributes: { axis: int(-1), $flattened: int(0) },
+    upgrades: { 13: flattened },
+    layout: "follow",
+    infer: ({ x }, { axis, $flattened }, { node }) => {
+      requireDtype(x.dtype, "float", node);
+      axesFrom(axis, $flattened, x.dims.length, node);
+      return [{ dtype: x.dtype, dims: x.dims }];
+    },
+    reference: ({ x }, { axis, $flattened }, [out]) => {
+      const axes = axesFrom(axis, $flattened, x.dims.length, name);
+      const wide = { dtype: "float64" as const, dims: x.dims };
+      const largest = foldAxes(x, axes, FOLDS.max);
+      const shifted = mapTensors({ real: (v, m) => v! - m! }, [x, largest], wide);
+      const total = foldAxes(mapTensors({ real: Math.exp }, [shifted], wide), axes, FOLDS.sum);
+      const real = logarithm ? (v: number, sum: number) => v - Math.log(sum) : (v: number, sum: number) => Math.exp(v) / sum;
+      return [mapTensors({ real }, [shifted, total], out!)];
+    },
+    lower: (b, { x }, { axis, $flattened }) => {
+      const view = x.view;
+      const axes = axesFrom(axis, $flattened, x.dims.length, b.what);
+      const dims = view.dims.filter((_, i) => !axes.includes(i));
+      const type = isFloat(x.dtype) && x.dtype !== "float64" ? "float32" : x.dtype;
+      // Folded results seen with the full shape again: stride 0 along the folded axes.
+      const spread = (folded: typeof view): typeof view => {
+        const one = { ...folded, dims: view.dims.map((dim, i) => (axes.includes(i) ? 1 : dim)), strides: [] as number[] };
+        const rest = [...folded.strides];
+        one.strides.push(...view.dims.map((_, i) => (axes.includes(i) ? 0 : rest.shift()!)));
+        return broadcastView(one, view.dims);
+      };
+      const largest = b.temporary(x.dtype, dims);
+      b.reduce("max", largest, view, axes);
+      const target = b.target();
+      const order = b.node.outputs[0]!.layout;
+      const powers = b.temporary(type, view.dims, order);
+      b.map(powers, [view, spread(largest)], (s, v, m) => s.op("exp", s.op("sub", v, m)));
+      const total = b.temporary(type, dims);
+      b.reduce("sum", total, powers, axes);
+      if (logarithm) {
+        b.map(target, [view, spread(largest), spread(total)], (s, v, m, sum) => s.op("sub", s.op("sub", v, m), s.op("log", sum)));
+      } else {
+        b.map(target, [powers, spread(total)], (s, v, sum) => s.op("div", v, sum));
+      }
+    },
+    tolerance: { relative: 5e-6, absolute: 2e-6, why: "f32 exponential and sum" },
+    samples: [
+      sample("last axis", { x: ramp([3, 7], 0.5) }),
+      sample("axis 1 of 3", { x: ramp([2, 5, 3], 0.5) }, { attributes: { axis: 1 } }),
+      sample("flattened rest of opset 11", { x: ramp([2, 3, 4], 0.25) }, { opset: 11 }),
+      sample("large values", { x: ramp([2, 64], 40) }),
+      rejects("axis outside", { x: ramp([2, 3]) }, 100021, /axis 2/, { attributes: { axis: 2 } }),
+    ],
+  });
+}
+export const Softmax = softmax("Softmax", false);
+export const LogSoftmax = softmax("LogSoftmax", true);
