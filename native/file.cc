@@ -33,11 +33,11 @@ static void Execute(napi_env, void* data) {
     const size_t ask = std::min(read->bytes.size - done, kReadLimit);
     uv_buf_t buffer = uv_buf_init(reinterpret_cast<char*>(read->bytes.start + done), static_cast<unsigned int>(ask));
     // Without a callback uv_fs_read is the plain call, portable and allowed on any thread; it never uses the loop.
-    const ssize_t got = uv_fs_read(nullptr, &request, read->descriptor, &buffer, 1, read->position + static_cast<int64_t>(done), nullptr);
+    const int got = uv_fs_read(nullptr, &request, read->descriptor, &buffer, 1, read->position + static_cast<int64_t>(done), nullptr);
     uv_fs_req_cleanup(&request);
     if (got == UV_EINTR) continue;
     if (got < 0) {
-      read->result = static_cast<double>(got);
+      read->result = got;
       return;
     }
     if (got == 0) break;
