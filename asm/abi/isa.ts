@@ -1,12 +1,12 @@
 /** The instruction set. Adding an instruction: one opcode here, one file in asm/kernels, one line in asm/core/interpreter.ts. */
 export enum Opcode {
   NOP,
-  COPY, // T0 = T1 element for element (same dims after broadcast); dtypes may differ: converts
+  COPY, // T0 = T1 element for element, same dims and element size; P0 rows and P1 columns per tile (a conversion is a MAP)
   MAP, // strip program BLOCK over its own operand list
-  REDUCE, // T0 = fold of T1 over its innermost axes; P0 Fold, P1 number of innermost axes folded; BLOCK optional strip after
-  MATMUL, // T0[..., m, n] = T1[..., m, k] x T2 (packed panels); BLOCK = epilogue
-  CONV, // T0 = conv(T1, T2 packed weights); P0 = offset of a ConvBlock; BLOCK = epilogue
-  POOL, // T0 = pool(T1); P0 = offset of a ConvBlock, P1 PoolKind
+  REDUCE, // T0 = fold of T1 over its innermost axes; P0 Fold, P1 outer axes, P2 rows per tile, P3 StripType, P4 ReduceMode, P5 elements per row; BLOCK = strip after
+  MATMUL, // T0[..., m, n] = T1[..., m, k] x T2; P0 rows, P1 columns, P4 batches per tile, P2 k, P3 1 = T2 is packed panels; BLOCK = epilogue
+  CONV, // T0 = conv(T1, T2 packed weights), views [N, D, H, W, C]; P0 = offset of a ConvBlock; BLOCK = epilogue
+  POOL, // T0 = pool(T1), views [N, D, H, W, C]; P0 = offset of a ConvBlock, P1 PoolKind
   BRANCH, // control: T0 a BOOL/INT scalar; zero -> region P0, else the next. FLAGS 1: always
   LOOP, // control: T0 an INT64 trip count, T1 an INT64 counter, T2 a BOOL condition (P1 0 = none); adds 1; goes to region P0 while it holds
   CALL, // control: goes to region P0, RETURN comes back to the region after this one
@@ -23,11 +23,12 @@ export namespace ConvBlock {
   export const STRIDES: usize = 12;
   export const DILATIONS: usize = 24;
   export const PADS: usize = 36; // three u32: padding before
-  export const GROUPS: usize = 48;
-  export const MODE: usize = 52; // ConvMode
-  export const ROWS: usize = 56; // output pixels per tile
-  export const COLUMNS: usize = 60; // output channels per tile, whole panels
-  export const SIZE: usize = 64;
+  export const PADS_END: usize = 48; // three u32: padding after
+  export const GROUPS: usize = 60;
+  export const MODE: usize = 64; // ConvMode
+  export const ROWS: usize = 68; // output pixels per tile
+  export const COLUMNS: usize = 72; // output channels per tile, whole panels
+  export const SIZE: usize = 80;
 }
 /** How CONV reads its source: GATHER copies a row's taps to scratch first, POINTERS reads them in place, DEPTHWISE has one channel per group. */
 export enum ConvMode { GATHER, POINTERS, DEPTHWISE }
@@ -35,3 +36,6 @@ export enum ConvMode { GATHER, POINTERS, DEPTHWISE }
 /** Rows and columns of the f32 micro-kernel; weights and packed B are panels [columns / PANEL][k][PANEL]. */
 export const MICRO_ROWS: u32 = 5;
 export const PANEL: u32 = 8;
+
+/** How REDUCE walks: ROWS folds one row after the other; COLUMNS adds whole lines when neighbours in memory belong to different rows. */
+export enum ReduceMode { ROWS, COLUMNS }

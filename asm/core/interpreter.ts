@@ -1,9 +1,13 @@
 /** Dispatch: one line per instruction. Kernels get addresses, never handles. */
 import { Instruction } from "../abi/program";
 import { Opcode } from "../abi/isa";
+import { runConv } from "../kernels/conv";
 import { runCopy } from "../kernels/copy";
 import { runMap } from "../kernels/strip";
+import { runMatmul } from "../kernels/matmul";
+import { runPool } from "../kernels/pool";
 import { runProbe } from "../kernels/probe";
+import { runReduce } from "../kernels/reduce";
 
 /**
  * Runs tile `tile` of the instruction at `instruction` for the run described by `frame`.
@@ -14,6 +18,10 @@ export function executeTile(program: usize, instruction: usize, tile: u32, frame
     case Opcode.NOP: break;
     case Opcode.COPY: runCopy(program, instruction, tile, frame); break;
     case Opcode.MAP: runMap(program, instruction, tile, frame, scratch); break;
+    case Opcode.REDUCE: runReduce(program, instruction, tile, frame, scratch); break;
+    case Opcode.MATMUL: runMatmul(program, instruction, tile, frame, scratch); break;
+    case Opcode.CONV: runConv(program, instruction, tile, frame, scratch); break;
+    case Opcode.POOL: runPool(program, instruction, tile, frame); break;
     case Opcode.PROBE: runProbe(program, instruction, tile, frame); break;
     default:
       unreachable();

@@ -1,0 +1,180 @@
+/** Depthwise convolution over NHWC: one channel per group, so the vectors run over channels. Sums start at the bias and take the taps in row-major order. */
+import { madd, times } from "./emit.mjs";
+
+const sumName = (pixel, vector) => `s${pixel}_${vector}`;
+
+/** Two pixels of any kernel, through pointers: table[tap * tablePitch / 4 + pixel]. One flat loop over taps. */
+function tableTile(build, vectors) {
+  const pixels = 2;
+  const lines = [];
+  times(vectors, (vector) => {
+    lines.push(`const z${vector} = v128.load(bias, ${vector * 16});`);
+    times(pixels, (pixel) => lines.push(`let ${sumName(pixel, vector)} = z${vector};`));
+  });
+  lines.push("const end = table + length;", "while (table < end) {");
+  times(pixels, (pixel) => lines.push(`  const p${pixel} = <usize>load<u32>(table${pixel === 0 ? "" : " + next"}) + offset;`));
+  times(vectors, (vector) => lines.push(`  const w${vector} = v128.load(weights, ${vector * 16});`));
+  times(pixels, (pixel) =>
+    times(vectors, (vector) => {
+      const sum = sumName(pixel, vector);
+      lines.push(`  ${sum} = ${madd(build, `v128.load(p${pixel}, ${vector * 16})`, `w${vector}`, sum)};`);
+    }),
+  );
+  lines.push("  table += tablePitch;", "  weights += weightPitch;", "}");
+  times(pixels, (pixel) => {
+    times(vectors, (vector) => lines.push(`v128.store(target, ${sumName(pixel, vector)}, ${vector * 16});`));
+    if (pixel === 0) lines.push("target += targetNext;");
+  });
+  return `
+function depthwiseTable${vectors}(table: usize, next: usize, length: usize, tablePitch: usize, offset: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetNext: usize): void {
+${lines.map((line) => `  ${line}`).join("\n")}
+}
+`;
+}
+
+/**
+ * `pixels` neighbours in a row of a kernel x kernel window that lies wholly inside the source: straight-line code that loads every source pixel
+ * of a window row once and the weights once for all pixels.
+ */
+function rowTile(build, { kernel, step, pixels, vectors }) {
+  const lines = [];
+  times(vectors, (vector) => {
+    lines.push(`const z${vector} = v128.load(bias, ${vector * 16});`);
+    times(pixels, (pixel) => lines.push(`let ${sumName(pixel, vector)} = z${vector};`));
+  });
+  const width = (pixels - 1) * step + kernel;
+  times(kernel, (y) => {
+    lines.push(`let q${y} = source${y === 0 ? "" : ` + rowPitch * ${y}`};`);
+    times(kernel, (x) => {
+      times(vectors, (vector) => lines.push(`const w${y}_${x}_${vector} = v128.load(weights, ${vector * 16});`));
+      lines.push("weights += weightPitch;");
+    });
+    times(width, (column) => {
+      const users = times(pixels, (pixel) => ({ pixel, x: column - pixel * step })).filter(({ x }) => x >= 0 && x < kernel);
+      if (users.length > 0) {
+        times(vectors, (vector) => lines.push(`const x${y}_${column}_${vector} = v128.load(q${y}, ${vector * 16});`));
+        for (const { pixel, x } of users) {
+          times(vectors, (vector) => {
+            const sum = sumName(pixel, vector);
+            lines.push(`${sum} = ${madd(build, `x${y}_${column}_${vector}`, `w${y}_${x}_${vector}`, sum)};`);
+          });
+        }
+      }
+      if (column + 1 < width) lines.push(`q${y} += pixelPitch;`);
+    });
+  });
+  times(pixels, (pixel) => {
+    times(vectors, (vector) => lines.push(`v128.store(target, ${sumName(pixel, vector)}, ${vector * 16});`));
+    if (pixel + 1 < pixels) lines.push("target += targetPitch;");
+  });
+  return `
+function depthwise${kernel}s${step}x${pixels}v${vectors}(source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetPitch: usize): void {
+${lines.map((line) => `  ${line}`).join("\n")}
+}
+`;
+}
+
+/** Channel blocks of `wide` and of 4; the last block of a kind overlaps the one before, which is free of tails because outputs are written, not added to. */
+const channelBlocks = (wide, call) => `  let channel: u32 = 0;
+${wide > 4 ? `  while (channel + ${wide} <= channels) {\n    ${call(wide / 4)}\n    channel += ${wide};\n    if (channel < channels && channel + ${wide} > channels && channels - channel > 4) channel = channels - ${wide};\n  }\n` : ""}  while (channel + 4 <= channels) {
+    ${call(1)}
+    channel += 4;
+  }
+  if (channel < channels && channels >= 4) {
+    channel = channels - 4;
+    ${call(1)}
+    channel = channels;
+  }
+`;
+
+const KERNELS = [3, 5].flatMap((kernel) => [1, 2].map((step) => ({ kernel, step })));
+
+function rowFunction(build, { kernel, step }) {
+  const wide = build.span * 4;
+  const name = (pixels, vectors) => `depthwise${kernel}s${step}x${pixels}v${vectors}`;
+  const call = (pixels) => (vectors) =>
+    `${name(pixels, vectors)}(source + (channel << 2), rowPitch, pixelPitch, weights + (channel << 2), weightPitch, bias + (channel << 2), target + (channel << 2), targetPitch);`;
+  return `
+function depthwiseBlock${kernel}s${step}(pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
+  const weightPitch = <usize>channels << 2;
+  if (pixels == 4) {
+${channelBlocks(wide, call(4)).replace(/^/gm, "  ")}
+  } else {
+${channelBlocks(wide, call(1)).replace(/^/gm, "  ")}
+  }
+}
+`;
+}
+
+const exported = (build) => `
+/** Fewer than 4 channels are left over only if there are fewer than 4: one at a time. */
+function depthwiseScalar(channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize): void {
+  for (let channel: u32 = 0; channel < channels; channel++) {
+    let sum = load<f32>(bias + (channel << 2));
+    for (let tap: u32 = 0; tap < taps; tap++) {
+      const x = load<f32>(<usize>load<u32>(table + tap * tablePitch) + (channel << 2)), w = load<f32>(weights + ((tap * channels + channel) << 2));
+      sum = f32x4.extract_lane(${madd(build, "f32x4.splat(x)", "f32x4.splat(w)", "f32x4.splat(sum)")}, 0);
+    }
+    store<f32>(target + (channel << 2), sum);
+  }
+}
+
+/**
+ * \`pixels\` pixels of a depthwise convolution with any kernel: tap t of pixel i is the \`channels\` f32 at table[t * tablePitch / 4 + i] (u32
+ * addresses; out-of-range taps point to zeros). Weights are [taps][channels], bias [channels]; pixels of the target are \`targetPitch\` bytes apart.
+ */
+export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
+  const weightPitch = <usize>channels << 2, length = taps * tablePitch;
+  for (let pixel: u32 = 0; pixel < pixels; pixel += 2) {
+    // An odd last pixel runs as both of its pair.
+    const next: usize = pixel + 1 < pixels ? 4 : 0, targetNext: usize = next ? targetPitch : 0;
+    if (channels < 4) {
+      depthwiseScalar(channels, taps, table, tablePitch, weights, bias, target);
+      if (next) depthwiseScalar(channels, taps, table + next, tablePitch, weights, bias, target + targetPitch);
+    }
+  ${channelBlocks(
+    build.vectors * 4,
+    (vectors) => `depthwiseTable${vectors}(table, next, length, tablePitch, channel << 2, weights + (channel << 2), weightPitch, bias + (channel << 2), target + (channel << 2), targetNext);`,
+  ).replaceAll("\n  ", "\n    ")}
+    table += 8;
+    target += targetPitch << 1;
+  }
+}
+
+/**
+ * \`pixels\` neighbours in one output row of a 3 x 3 or 5 x 5 depthwise convolution with step 1 or 2 whose windows lie wholly inside the source.
+ * \`source\` is the first tap of the first pixel. Returns 0, having done nothing, for other kernels and steps and for fewer than 4 channels.
+ */
+export function depthwiseRow(
+  kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize,
+): u32 {
+  const which = kernel << 2 | step;
+  if (channels < 4 || !(which == 13 || which == 14 || which == 21 || which == 22)) return 0;
+  while (pixels) {
+    // Whole runs of 4, the last of them overlapping; single pixels only in rows of fewer than 4.
+    const run: u32 = pixels >= 4 ? 4 : 1;
+    switch (<i32>which) {
+      case 13: depthwiseBlock3s1(run, channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch); break;
+      case 14: depthwiseBlock3s2(run, channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch); break;
+      case 21: depthwiseBlock5s1(run, channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch); break;
+      default: depthwiseBlock5s2(run, channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
+    }
+    pixels -= run;
+    let advance = run;
+    if (run == 4 && pixels && pixels < 4) {
+      advance = pixels;
+      pixels = 4;
+    }
+    source += advance * step * pixelPitch;
+    target += advance * targetPitch;
+  }
+  return 1;
+}
+`;
+
+export function depthwiseSource(build) {
+  const spans = [...new Set([build.span, 1])];
+  const rows = KERNELS.flatMap((kind) => [4, 1].flatMap((pixels) => spans.map((vectors) => rowTile(build, { ...kind, pixels, vectors }))));
+  const tables = [build.vectors, 1].map((vectors) => tableTile(build, vectors));
+  return [...tables, ...rows, ...KERNELS.map((kind) => rowFunction(build, kind)), exported(build)].join("");
+}

@@ -1,0 +1,172 @@
+/** f32 matrix products over packed panels: gemm, gemv (its case of one row) and convolution through a table of row pointers. */
+import { SCRATCH } from "./builds.mjs";
+import { dispatcher, tile, tileName } from "./tile.mjs";
+import { times } from "./emit.mjs";
+
+/** Rows whose part of A stays in the second-level cache, and the depth whose panel stays in the first. */
+const BLOCK_ROWS = 96;
+const BLOCK_DEPTH = 512;
+
+function tiles(build) {
+  const half = build.vectors / 2;
+  const shapes = times(build.rows, (index) => [build.vectors, half].map((vectors) => ({ rows: index + 1, vectors }))).flat();
+  shapes.push({ rows: 1, vectors: build.vectors, panels: build.single }, { rows: 2, vectors: build.vectors, panels: build.pair });
+  const both = shapes.flatMap((shape) => [true, false].map((first) => ({ ...shape, first })));
+  const dispatch = (name, vectors) => dispatcher(name, build.rows, { kind: "float", vectors, forms: [true, false] });
+  return both.map((shape) => tile(build, shape)).join("\n") + dispatch("floatTile", build.vectors) + dispatch("floatHalfTile", half);
+}
+
+/** Runs of several panels for one or two rows; what is left goes the common way. */
+function sideBySide(build, rows, panels) {
+  const shape = { rows, vectors: build.vectors, panels };
+  const call = (first) => `${tileName({ ...shape, first })}(table, offset, b, length, panelPitch, c, cPitch)`;
+  return `  if (rows == ${rows}) {
+    while (left >= ${build.vectors * 4 * panels}) {
+      if (first) ${call(true)};
+      else ${call(false)};
+      left -= ${build.vectors * 4 * panels};
+      b += panelPitch * ${panels};
+      c += ${build.vectors * 16 * panels};
+    }
+  }
+`;
+}
+
+const common = (build) => `
+/** Rows of the next tile: tallest first, but no tile of one row behind a full one where two middle ones do. */
+@inline
+function heightOf(left: u32, most: u32): u32 {
+  return left >= most << 1 || left == most ? most : left > most ? (left + 1) >> 1 : left;
+}
+
+/** \`count\` elements of 4 bytes. */
+@inline
+function copyShort(target: usize, source: usize, count: u32): void {
+  const end = target + (<usize>count << 2);
+  while (target + 16 <= end) {
+    v128.store(target, v128.load(source));
+    target += 16;
+    source += 16;
+  }
+  while (target < end) {
+    store<u32>(target, load<u32>(source));
+    target += 4;
+    source += 4;
+  }
+}
+
+/** The last columns, fewer than a panel: in scratch, since a tile stores whole vectors. */
+function edge(rows: u32, columns: u32, table: usize, offset: usize, b: usize, length: usize, c: usize, cPitch: usize, first: u32): void {
+  const corner = scratch + ${SCRATCH.EDGE};
+  const most = tallest;
+  for (let row: u32 = 0; row < rows; ) {
+    const height = heightOf(rows - row, most);
+    const from = table + (row << 2);
+    if (!first) for (let i: u32 = 0; i < height; i++) copyShort(corner + i * ${build.vectors * 16}, c + i * cPitch, columns);
+    if (columns <= ${build.vectors * 2}) floatHalfTile(height, first, from, offset, b, length, 0, corner, ${build.vectors * 16});
+    else floatTile(height, first, from, offset, b, length, 0, corner, ${build.vectors * 16});
+    for (let i: u32 = 0; i < height; i++) copyShort(c + i * cPitch, corner + i * ${build.vectors * 16}, columns);
+    c += height * cPitch;
+    row += height;
+  }
+}
+
+/** rows x columns of C from \`depth\` steps of the rows at table[i] + offset. Panels outside, rows inside: the panel stays in the first-level cache. */
+function block(rows: u32, columns: u32, depth: u32, table: usize, offset: usize, b: usize, panelPitch: usize, c: usize, cPitch: usize, first: u32): void {
+  const length = <usize>depth * ${build.vectors * 16};
+  const most = tallest;
+  let left = columns;
+${sideBySide(build, 1, build.single)}${sideBySide(build, 2, build.pair)}  while (left >= ${build.vectors * 4}) {
+    let at = c;
+    for (let row: u32 = 0; row < rows; ) {
+      const height = heightOf(rows - row, most);
+      floatTile(height, first, table + (row << 2), offset, b, length, 0, at, cPitch);
+      at += height * cPitch;
+      row += height;
+    }
+    left -= ${build.vectors * 4};
+    b += panelPitch;
+    c += ${build.vectors * 16};
+  }
+  if (left) edge(rows, left, table, offset, b, length, c, cPitch, first);
+}
+`;
+
+const exported = (build) => `
+/** Elements of a row of a panel: weights are packed in panels of this many columns. */
+export function panelColumns(): u32 {
+  return ${build.vectors * 4};
+}
+/** Tallest tile there is; \`chooseRows\` may take any height from 1 to it without changing a bit of a result. */
+export function tileRows(): u32 {
+  return ${build.rows};
+}
+/** Sets the rows of the tiles of this instance (a core-local register). */
+export function chooseRows(rows: u32): void {
+  tallest = min<u32>(max<u32>(rows, 1), ${build.rows});
+}
+
+/** The depth x columns matrix at \`source\` (bytes between rows and between columns) -> panels [columns / P][depth][P]; missing columns are 0. */
+export function pack(source: usize, rowPitch: usize, columnPitch: usize, depth: u32, columns: u32, target: usize): void {
+  for (let column: u32 = 0; column < columns; column += ${build.vectors * 4}) {
+    const width = min<u32>(${build.vectors * 4}, columns - column);
+    let row = source + column * columnPitch;
+    for (let k: u32 = 0; k < depth; k++) {
+      if (width == ${build.vectors * 4} && columnPitch == 4) {
+        ${times(build.vectors, (vector) => `v128.store(target, v128.load(row, ${vector * 16}), ${vector * 16});`).join("\n        ")}
+      } else {
+        for (let i: u32 = 0; i < ${build.vectors * 4}; i++) store<f32>(target + (i << 2), i < width ? load<f32>(row + i * columnPitch) : 0);
+      }
+      row += rowPitch;
+      target += ${build.vectors * 16};
+    }
+  }
+}
+
+/**
+ * C[rows, columns] = A[rows, depth] x B, or += if not \`first\`. A row by row, \`aPitch\` bytes apart, read in place; B in panels, \`panelPitch\` bytes
+ * from one to the next (so a part of the depth is a shifted \`panels\`); C \`cPitch\` bytes apart. Any shape, also depth 0.
+ */
+export function gemm(rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize, first: u32): void {
+  const pointers = scratch + ${SCRATCH.POINTERS};
+  // One or two rows read every panel once: nothing to keep in a cache.
+  const parts = rows <= 2 ? 1 : (depth + ${BLOCK_DEPTH - 1}) / ${BLOCK_DEPTH};
+  const part = parts > 1 ? (depth + parts - 1) / parts : depth;
+  for (let row: u32 = 0; row < rows; row += ${BLOCK_ROWS}) {
+    const height = min<u32>(${BLOCK_ROWS}, rows - row);
+    for (let i: u32 = 0; i < height; i++) {
+      store<u32>(pointers + (i << 2), <u32>a);
+      a += aPitch;
+    }
+    let k: u32 = 0;
+    do {
+      block(height, columns, min<u32>(part, depth - k), pointers, k << 2, panels + k * ${build.vectors * 16}, panelPitch, c, cPitch, u32(first != 0 && k == 0));
+      k += part;
+    } while (k < depth);
+    c += height * cPitch;
+  }
+}
+
+/**
+ * C[rows, columns] = sum over segments of A_s x B_s: implicit convolution. Row i of segment s is \`depth\` f32 at table[s * tablePitch / 4 + i]
+ * (u32 addresses; out-of-range taps point to zeros); taps that lie side by side make one long segment. Panels hold segments x depth rows.
+ */
+export function convolve(
+  rows: u32, columns: u32, segments: u32, depth: u32, table: usize, tablePitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize, first: u32,
+): void {
+  for (let column: u32 = 0; column < columns; column += ${build.vectors * 16}) {
+    const width = min<u32>(${build.vectors * 16}, columns - column);
+    let from = table;
+    let b = panels;
+    for (let segment: u32 = 0; segment < segments; segment++) {
+      block(rows, width, depth, from, 0, b, panelPitch, c, cPitch, u32(first != 0 && segment == 0));
+      from += tablePitch;
+      b += depth * ${build.vectors * 16};
+    }
+    panels += panelPitch << 2;
+    c += ${build.vectors * 64};
+  }
+}
+`;
+
+export const gemmSource = (build) => `${tiles(build)}\nlet tallest: u32 = ${build.preferred};\n${common(build)}${exported(build)}`;

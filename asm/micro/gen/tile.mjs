@@ -1,0 +1,69 @@
+/**
+ * Tiles: rows x columns of C whose sums live in registers while one flat loop runs over k. Rules that V8 needs (each worth up to 2x): one loop
+ * per function, k not unrolled, one epilogue, so "first" and "add" are two functions; rows of A are read in place through pointers.
+ * A sum runs over k in order, whatever the tile: shapes, blocks and row counts never change a bit of the result.
+ */
+import { madd, times } from "./emit.mjs";
+
+/** What differs between element types. A step reads 4 bytes of every row of A and one vector row of the panel. */
+const KINDS = {
+  float: { zero: "f32x4.splat(0)", step: (build, x, b, sum) => madd(build, x, b, sum) },
+  // Two 16-bit values per step: exact on every engine.
+  halves: { zero: "i32x4.splat(0)", step: (_, x, b, sum) => `i32x4.add(${sum}, i32x4.dot_i16x8_s(${x}, ${b}))` },
+  // Four bytes per step, b signed and x unsigned: exact only where the probe in `bind` says so.
+  bytes: { zero: "i32x4.splat(0)", step: (_, x, b, sum) => `i32x4.relaxed_dot_i8x16_i7x16_add_s(${b}, ${x}, ${sum})` },
+};
+
+export const tileName = ({ kind = "float", rows, vectors, panels = 1, first }) =>
+  `${kind}${rows}x${vectors * 4}${panels > 1 ? `x${panels}` : ""}${first ? "First" : "Add"}`;
+
+/**
+ * (table, offset, b, length, pitch, c, cPitch): row i of A starts at the pointer table[i] + offset; the panel at `b` is `length` bytes;
+ * `pitch` bytes lie between panels.
+ */
+export function tile(build, shape) {
+  const { kind = "float", rows, vectors, panels = 1, first } = shape;
+  const { zero, step } = KINDS[kind];
+  const panelBytes = build.vectors * 16;
+  const cells = times(rows, (row) => times(panels, (panel) => times(vectors, (vector) => ({ row, panel, vector, sum: `c${row}_${panel}_${vector}` })))).flat(2);
+  const offsetIn = ({ panel, vector }) => panel * panelBytes + vector * 16;
+  const pointer = (row) => `a${row}`;
+  const panelPointer = (panel) => (panel === 0 ? "b" : `b${panel}`);
+  const lines = [];
+  if (!first) lines.push("let p = c;");
+  times(rows, (row) => {
+    for (const cell of cells.filter((one) => one.row === row)) lines.push(`let ${cell.sum} = ${first ? zero : `v128.load(p, ${offsetIn(cell)})`};`);
+    if (!first && row + 1 < rows) lines.push("p += cPitch;");
+  });
+  times(rows, (row) => lines.push(`let ${pointer(row)}: usize = <usize>load<u32>(table, ${row * 4}) + offset;`));
+  times(panels - 1, (panel) => lines.push(`let b${panel + 1} = b + pitch * ${panel + 1};`));
+  lines.push("const end = b + length;", "while (b < end) {");
+  times(panels, (panel) => times(vectors, (vector) => lines.push(`  const w${panel}_${vector} = v128.load(${panelPointer(panel)}, ${vector * 16});`)));
+  times(rows, (row) => {
+    lines.push(`  const x${row} = v128.load32_splat(${pointer(row)});`);
+    for (const { panel, vector, sum } of cells.filter((one) => one.row === row)) lines.push(`  ${sum} = ${step(build, `x${row}`, `w${panel}_${vector}`, sum)};`);
+  });
+  times(rows, (row) => lines.push(`  ${pointer(row)} += 4;`));
+  times(panels, (panel) => lines.push(`  ${panelPointer(panel)} += ${panelBytes};`));
+  lines.push("}");
+  times(rows, (row) => {
+    for (const cell of cells.filter((one) => one.row === row)) lines.push(`v128.store(c, ${cell.sum}, ${offsetIn(cell)});`);
+    if (row + 1 < rows) lines.push("c += cPitch;");
+  });
+  const head = `function ${tileName(shape)}(table: usize, offset: usize, b: usize, length: usize, pitch: usize, c: usize, cPitch: usize): void {`;
+  return `${head}\n${lines.map((line) => `  ${line}`).join("\n")}\n}\n`;
+}
+
+/** A call of the tile of `shape`, in a dispatcher with the same parameters. */
+export const tileCall = (shape) => `${tileName(shape)}(table, offset, b, length, pitch, c, cPitch)`;
+
+/** The function `name` that runs the tile with `rows` rows (1..most), in "first" or "add" form as asked. */
+export function dispatcher(name, most, { kind, vectors, forms }) {
+  const cases = (first) =>
+    times(most, (index) => `      case ${index + 1}: ${tileCall({ kind, rows: index + 1, vectors, first })}; break;`).join("\n");
+  const choice = (first) => `    switch (<i32>rows) {\n${cases(first)}\n      default: unreachable();\n    }\n`;
+  const body = forms.length === 2 ? `  if (first) {\n${choice(true)}  } else {\n${choice(false)}  }\n` : choice(forms[0]);
+  return `function ${name}(rows: u32, first: u32, table: usize, offset: usize, b: usize, length: usize, pitch: usize, c: usize, cPitch: usize): void {
+${body}}
+`;
+}

@@ -1,0 +1,25 @@
+/** How much work one tile is. Depends on shapes and the instruction only, so that results never depend on the number of cores. */
+
+/** A claim costs up to 40 ns and tiles of a killed core are lost as a whole: a tile is worth several microseconds and ends within a millisecond. */
+const TILE_NS = 8000;
+const LONGEST_TILE_NS = 400000;
+/** More tiles than this only add claims. */
+const TILES_WANTED = 64;
+
+/** Bytes that one core moves per nanosecond, about: from the measured copies. */
+export const BYTES_PER_NS = 15;
+/** Multiply-adds per nanosecond of the f32 micro-kernel. */
+export const MACS_PER_NS = 25;
+/** What any tile costs before its first element. */
+export const TILE_OVERHEAD_NS = 150;
+
+/** Of `units` that cost `unitNs` each, how many make one tile; a multiple of `multiple` unless one tile takes all. */
+export function unitsPerTile(units: number, unitNs: number, multiple = 1): number {
+  const total = units * unitNs;
+  const goal = Math.min(LONGEST_TILE_NS, Math.max(TILE_NS, total / TILES_WANTED));
+  const wanted = Math.max(1, Math.round(goal / Math.max(unitNs, 1e-6)));
+  const rounded = Math.max(multiple, Math.round(wanted / multiple) * multiple);
+  return rounded >= units ? Math.max(units, 1) : rounded;
+}
+
+export const ceilDiv = (a: number, b: number): number => Math.floor((a + b - 1) / b);
