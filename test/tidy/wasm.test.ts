@@ -1,6 +1,8 @@
 /** What every release core module must be: no static data (instances share one memory and would overwrite it), functions as its only exports. */
 import fs from "node:fs";
 import path from "node:path";
+import ts from "typescript";
+import { parse, walk } from "./sources";
 
 const asm = path.join(__dirname, "../../dist/asm");
 const modules = fs.readdirSync(asm).filter((name) => name.endsWith(".wasm") && !name.includes("checked"));
@@ -46,4 +48,18 @@ describe.each(modules)("%s", (name) => {
       expect(["memory", "function"]).toContain(entry.kind);
     }
   });
+});
+
+test("core.wasm exports what lib/host/core-exports.ts declares, with as many parameters", () => {
+  const declared = new Map<string, number>();
+  walk(parse("lib/host/core-exports.ts"), (node) => {
+    if (ts.isMethodSignature(node) && ts.isInterfaceDeclaration(node.parent) && node.parent.name.text === "CoreExports") {
+      declared.set(node.name.getText(), node.parameters.length);
+    }
+  });
+  const imports = { env: { memory: new WebAssembly.Memory({ initial: 200, maximum: 65536, shared: true }), clock: () => 0 } };
+  const instance = new WebAssembly.Instance(new WebAssembly.Module(fs.readFileSync(path.join(asm, "core.wasm"))), imports);
+  const exported = Object.entries(instance.exports).map(([name, value]) => [name, (value as () => void).length] as const);
+  expect(declared.size).toBeGreaterThan(0);
+  expect(Object.fromEntries(exported)).toMatchObject(Object.fromEntries(declared));
 });
