@@ -89,6 +89,7 @@ export class Machine {
   readonly #busyFlags = new Uint8Array(STREAM_LIMIT);
   #busyStreams: number[] = [];
   #openerSeen = 0;
+  #quiet = 0;
 
   private constructor(memory: WebAssembly.Memory, options: MachineOptions, opener: boolean) {
     this.memory = memory;
@@ -259,8 +260,27 @@ export class Machine {
       since = this.#overcome(sequence, stream, since);
     }
     this.#hold(stream);
-    this.driver.kick();
+    if (this.#quiet === 0) {
+      this.driver.kick();
+    }
     return sequence;
+  }
+
+  /** A task that was submitted past this class is in flight. */
+  queued(stream: number): void {
+    this.#hold(stream);
+    this.driver.kick();
+  }
+
+  /** Runs `submit`; the cores are woken once, at its end. */
+  quietly<T>(submit: () => T): T {
+    this.#quiet++;
+    try {
+      return submit();
+    } finally {
+      this.#quiet--;
+      this.driver.kick();
+    }
   }
 
   /** As `submit`, with the first `sizeBytes` of this thread's mailbox as arguments. */
@@ -279,7 +299,9 @@ export class Machine {
       since = this.#overcome(answer, stream, since);
     }
     this.#hold(stream);
-    this.driver.kick();
+    if (this.#quiet === 0) {
+      this.driver.kick();
+    }
     return answer;
   }
 
@@ -290,6 +312,15 @@ export class Machine {
       left -= fitted;
     }
     return this.core.tail(stream);
+  }
+
+  get cores(): number {
+    return this.words[(Layout.HEADER + Header.CORES) >> 2]!;
+  }
+
+  /** One past the highest stream index ever used. */
+  get streamHigh(): number {
+    return this.words[(Layout.HEADER + Header.STREAM_HIGH) >> 2]!;
   }
 
   /** Address of this thread's mailbox. */

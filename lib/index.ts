@@ -1,0 +1,21 @@
+/** The public API of npurt. The only barrel: everything else is imported from the file that has it. */
+export { AclError, type AclErrorDetails, type Failure, type TaskInfo } from "./errors/acl-error";
+export type { DtypeName } from "./graph/dtype";
+export { DeviceBuffer, HostBuffer } from "./runtime/buffer";
+export { Context, type StreamOptions } from "./runtime/context";
+export { Device, type DeviceInfo, type DeviceOptions, type DeviceSummary, type DeviceToken } from "./runtime/device";
+export { Event } from "./runtime/event";
+export {
+  Executor,
+  type Feeds,
+  type LoadOptions,
+  type LoadProgress,
+  type ModelInfo,
+  type Results,
+  type RunOptions,
+  type RunSyncOptions,
+  type ValueInfo,
+} from "./runtime/executor";
+export { PreparedRun } from "./runtime/prepared";
+export { type Address, type Probe, Stream, type StreamToken, type StridedView, type WaitOptions } from "./runtime/stream";
+export { Tensor, type TensorData } from "./runtime/tensor";

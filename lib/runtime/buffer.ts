@@ -1,0 +1,128 @@
+/** Handles of device memory and of pinned host memory. */
+import "./symbols";
+import { invalidParam } from "../errors/make";
+import { deviceAddress, hostAddress } from "./address";
+import { type BufferCore, coreOf, make } from "./internals";
+import { arrayOf, type TensorData } from "./tensor";
+import type { DtypeName } from "../graph/dtype";
+
+/** Gives memory back whose handle was forgotten. The core is held, never the handle. */
+const forgotten = new FinalizationRegistry<BufferCore>((core) => freeBuffer(core));
+
+function freeBuffer(core: BufferCore): void {
+  if (!core.live) {
+    return;
+  }
+  core.live = false;
+  if (core.owned && core.device.machine.lost === undefined) {
+    core.device.machine.release(core.offset);
+  }
+}
+
+/**
+ * A range of a device's memory. Free it with `dispose` (or `using`); a handle that is forgotten is freed by the garbage collector some day.
+ * Tasks in flight that use the range must have finished before: synchronize their stream first.
+ */
+export class DeviceBuffer {
+  readonly #core: BufferCore;
+
+  static {
+    make.deviceBuffer = (core) => new DeviceBuffer(core);
+    coreOf.buffer = (handle) => handle.#core;
+  }
+
+  protected constructor(core: unknown) {
+    this.#core = core as BufferCore;
+    if (this.#core.owned) {
+      forgotten.register(this, this.#core, this);
+    }
+  }
+
+  /** A plain number below 2^53 that tells the device: addresses in the range may be computed from it and passed to copies. */
+  get address(): number {
+    const { device, offset, pinned } = this.#core;
+    return pinned ? hostAddress(device.index, offset) : deviceAddress(device.index, offset);
+  }
+
+  get sizeBytes(): number {
+    return this.#core.sizeBytes;
+  }
+
+  /** Index of the device that holds it. */
+  get device(): number {
+    return this.#core.device.index;
+  }
+
+  get disposed(): boolean {
+    return !this.#core.live;
+  }
+
+  /**
+   * Copies `data` to `offsetBytes` through the default stream of the device and waits for it.
+   * @throws AclError 107000 if it does not fit
+   */
+  async write(data: ArrayBufferView, offsetBytes = 0): Promise<void> {
+    const stream = this.#core.device.context.defaultStream;
+    this.#checkRange("buffer.write", offsetBytes, data.byteLength);
+    const shape = { what: "buffer.write", targetPitch: data.byteLength, sourcePitch: data.byteLength, width: data.byteLength, height: 1 };
+    stream.transfer({ ...shape, target: this.address + offsetBytes, source: data });
+    await stream.synchronize({});
+  }
+
+  /**
+   * Copies from `offsetBytes` into `target` through the default stream of the device and waits for it. Without `target`: all bytes from there on.
+   * @throws AclError 107000 if the range ends past the buffer
+   */
+  async read<T extends ArrayBufferView = Uint8Array>(target?: T, offsetBytes = 0): Promise<T> {
+    const stream = this.#core.device.context.defaultStream;
+    const into = target ?? (new Uint8Array(Math.max(0, this.sizeBytes - offsetBytes)) as ArrayBufferView as T);
+    this.#checkRange("buffer.read", offsetBytes, into.byteLength);
+    const shape = { what: "buffer.read", targetPitch: into.byteLength, sourcePitch: into.byteLength, width: into.byteLength, height: 1 };
+    stream.transfer({ ...shape, target: into, source: this.address + offsetBytes });
+    await stream.synchronize({});
+    return into;
+  }
+
+  #checkRange(what: string, offsetBytes: number, sizeBytes: number): void {
+    this.#core.device.buffer(this, what);
+    if (!Number.isInteger(offsetBytes) || offsetBytes < 0 || offsetBytes + sizeBytes > this.sizeBytes) {
+      throw invalidParam(`${what}: bytes ${offsetBytes} to ${offsetBytes + sizeBytes} leave the buffer of ${this.sizeBytes} bytes`);
+    }
+  }
+
+  /** Frees the memory; a second call does nothing. @see CANN aclrtFree, aclrtFreeHost */
+  dispose(): void {
+    forgotten.unregister(this);
+    freeBuffer(this.#core);
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+/** Pinned host memory: JavaScript and the device see the same bytes, so copies of it are never staged. */
+export class HostBuffer extends DeviceBuffer {
+  static {
+    make.hostBuffer = (core) => new HostBuffer(core);
+  }
+
+  /** The bytes themselves, shared with the device. Not to be used after `dispose`. */
+  get bytes(): Uint8Array {
+    return this.view("uint8") as Uint8Array;
+  }
+
+  /** The bytes as elements of `dtype`; `length` defaults to all that fit. */
+  view(dtype: DtypeName, length?: number): TensorData {
+    const core = coreOf.buffer(this);
+    core.device.buffer(this, "hostBuffer.view");
+    const array = arrayOf(dtype);
+    const most = Math.floor(core.sizeBytes / array.BYTES_PER_ELEMENT);
+    const count = length ?? most;
+    if (!Number.isInteger(count) || count < 0 || count > most) {
+      throw invalidParam(`hostBuffer.view: ${count} elements of ${dtype} do not fit ${core.sizeBytes} bytes; pass at most ${most}`);
+    }
+    core.device.machine.exposed = true;
+    return new array(core.device.machine.memory.buffer, core.offset, count);
+  }
+}

@@ -1,0 +1,154 @@
+/** A context: owner of streams and events, and the fault domain of STOP mode. */
+import { AclError } from "../errors/acl-error";
+import { Context, FailureMode, Layout, STREAM_LIMIT } from "../host/layout";
+import type { DeviceCore } from "./device-core";
+import { deviceFailure } from "./failures";
+import type { EventCore } from "./internals";
+import { StreamCore } from "./stream-core";
+
+export class ContextCore {
+  readonly device: DeviceCore;
+  readonly index: number;
+  readonly streams = new Set<StreamCore>();
+  live = true;
+  readonly #at: number;
+  #defaultStream: StreamCore | undefined;
+
+  private constructor(device: DeviceCore, index: number) {
+    this.device = device;
+    this.index = index;
+    this.#at = (Layout.CONTEXTS + index * Context.SIZE) >> 2;
+  }
+
+  static create(device: DeviceCore): ContextCore {
+    device.check();
+    const { machine } = device;
+    const index = machine.table(() => machine.core.createContext());
+    if (index < 0) {
+      throw new AclError(207005, `device ${device.index} has no free context; destroy one`);
+    }
+    const context = new ContextCore(device, index);
+    device.contexts.add(context);
+    return context;
+  }
+
+  static of(device: DeviceCore, index: number): ContextCore {
+    return new ContextCore(device, index);
+  }
+
+  get name(): string {
+    return `context ${this.index} of device ${this.device.index}`;
+  }
+
+  check(): void {
+    this.device.check();
+    if (!this.live) {
+      throw new AclError(107002, `${this.name} is destroyed; create another`);
+    }
+  }
+
+  /** Throws what STOP mode has latched. */
+  checkLatch(): void {
+    const code = Atomics.load(this.device.machine.words, this.#at + (Context.ERROR >> 2));
+    if (code !== 0) {
+      const fault = this.device.machine.words[this.#at + (Context.FAULT >> 2)]!;
+      throw deviceFailure(this.device.machine, code, fault, `${this.name} has stopped after a failure (mode STOP; reset or destroy it)`);
+    }
+  }
+
+  get stops(): boolean {
+    return this.device.machine.words[this.#at + (Context.MODE >> 2)] === FailureMode.STOP;
+  }
+
+  /** One way: CONTINUE to STOP; the same mode again is fine. */
+  setMode(mode: string): void {
+    this.check();
+    if (mode !== "CONTINUE" && mode !== "STOP") {
+      throw new AclError(107000, `setFailureMode: "${mode}" is no failure mode; pass "CONTINUE" or "STOP"`);
+    }
+    if (mode === "CONTINUE") {
+      if (this.stops) {
+        throw new AclError(207000, `${this.name} is in mode STOP and cannot go back to CONTINUE; destroy it and create another`);
+      }
+      return;
+    }
+    if (Atomics.load(this.device.machine.words, this.#at + (Context.ERROR >> 2)) !== 0) {
+      throw new AclError(207000, `${this.name} has stopped after a failure; reset it before changing its mode`);
+    }
+    Atomics.store(this.device.machine.words, this.#at + (Context.MODE >> 2), FailureMode.STOP);
+  }
+
+  get defaultStream(): StreamCore {
+    this.#defaultStream ??= this.createStream(0);
+    return this.#defaultStream;
+  }
+
+  isDefault(stream: StreamCore): boolean {
+    return stream === this.#defaultStream;
+  }
+
+  createStream(priority: number): StreamCore {
+    this.check();
+    const { machine } = this.device;
+    const index = machine.table(() => machine.core.createStream(this.index, priority));
+    if (index < 0) {
+      throw new AclError(207008, `device ${this.device.index} has no free stream (limit ${STREAM_LIMIT}); destroy streams that are not needed`);
+    }
+    const stream = new StreamCore(this, index);
+    this.streams.add(stream);
+    return stream;
+  }
+
+  createEvent(): EventCore {
+    this.check();
+    const { machine } = this.device;
+    const index = machine.table(() => machine.core.createEvent());
+    if (index < 0) {
+      throw new AclError(207007, `device ${this.device.index} has no free event; destroy events that are not needed`);
+    }
+    return { device: this.device, context: this, index, live: true };
+  }
+
+  /** Makes unbounded kernels of this context trap at their next poll. */
+  poison(): void {
+    this.check();
+    Atomics.store(this.device.machine.words, this.#at + (Context.POISON >> 2), 1);
+  }
+
+  /** Waits until every stream has drained, then forgets every error, latched or not. */
+  async reset(): Promise<void> {
+    this.check();
+    await this.drain();
+    const { words } = this.device.machine;
+    for (const stream of this.streams) {
+      stream.forgetErrors();
+    }
+    words[this.#at + (Context.FAULT >> 2)] = 0;
+    Atomics.store(words, this.#at + (Context.POISON >> 2), 0);
+    Atomics.store(words, this.#at + (Context.ERROR >> 2), 0);
+  }
+
+  async drain(): Promise<void> {
+    const { machine } = this.device;
+    for (const stream of this.streams) {
+      await machine.wait(stream.index, machine.core.tail(stream.index));
+    }
+  }
+
+  async destroy(): Promise<void> {
+    if (!this.live) {
+      return;
+    }
+    this.live = false;
+    if (this.device.machine.lost !== undefined) {
+      return;
+    }
+    await this.drain();
+    for (const stream of [...this.streams]) {
+      await stream.destroy();
+    }
+    this.device.contexts.delete(this);
+    const { machine } = this.device;
+    machine.table(() => machine.core.destroyContext(this.index));
+  }
+}

@@ -1,0 +1,107 @@
+/** Contexts: owners of streams and events, and fault domains. Memory belongs to the device. */
+import "./symbols";
+import { checkInteger, checkOptions } from "../errors/make";
+import type { ContextCore } from "./context-core";
+import type { Event } from "./event";
+import { coreOf, make } from "./internals";
+import type { Stream, WaitOptions } from "./stream";
+
+export interface StreamOptions {
+  /** 0 (served first) to 7. Default 0. Not pre-emptive: a tile that runs is not interrupted. */
+  readonly priority?: number;
+}
+
+export class Context {
+  readonly #core: ContextCore;
+  #defaultStream: Stream | undefined;
+
+  static {
+    make.context = (core) => new Context(core);
+    coreOf.context = (handle) => handle.#core;
+  }
+
+  private constructor(core: ContextCore) {
+    this.#core = core;
+  }
+
+  get id(): number {
+    return this.#core.index;
+  }
+
+  /** Index of the context's device. */
+  get device(): number {
+    return this.#core.device.index;
+  }
+
+  /** The stream that comes with the context. */
+  get defaultStream(): Stream {
+    this.#defaultStream ??= make.stream(this.#core.defaultStream);
+    return this.#defaultStream;
+  }
+
+  /**
+   * A new stream.
+   * @throws AclError 107000 for a bad priority, 207008 if the device has no more, 107002 if the context is destroyed
+   * @see CANN aclrtCreateStreamWithConfig
+   */
+  createStream(options: StreamOptions = {}): Stream {
+    checkOptions("context.createStream", options, ["priority"]);
+    checkInteger("context.createStream", "priority", options.priority, 0, 7);
+    return make.stream(this.#core.createStream(options.priority ?? 0));
+  }
+
+  /** A new event. @throws AclError 207007 if the device has no more @see CANN aclrtCreateEvent */
+  createEvent(): Event {
+    return make.event(this.#core.createEvent());
+  }
+
+  get failureMode(): "CONTINUE" | "STOP" {
+    return this.#core.stops ? "STOP" : "CONTINUE";
+  }
+
+  /**
+   * CONTINUE (default): a stream goes on after a failed task, and the next synchronize reports it once.
+   * STOP: a failure stops every stream of the context until `reset` or `destroy`. One way.
+   * @throws AclError 207000 for STOP to CONTINUE
+   */
+  setFailureMode(mode: "CONTINUE" | "STOP"): void {
+    this.#core.setMode(mode);
+  }
+
+  /** Waits for every stream of the context that this thread made; throws the first failure among them. @see CANN aclrtSynchronizeDevice */
+  async synchronize(options: WaitOptions = {}): Promise<void> {
+    this.#core.check();
+    this.#core.checkLatch();
+    for (const stream of this.#core.streams) {
+      await stream.synchronize(options);
+    }
+  }
+
+  /** Makes unbounded kernels of this context trap at their next poll. */
+  poison(): void {
+    this.#core.poison();
+  }
+
+  /** Waits until its streams have drained and forgets all failures, latched ones too. The mode stays. */
+  reset(): Promise<void> {
+    return this.#core.reset();
+  }
+
+  /** Waits for its streams, destroys them and the context; a second call does nothing. @see CANN aclrtDestroyContext */
+  destroy(): Promise<void> {
+    return this.#core.destroy();
+  }
+
+  dispose(): Promise<void> {
+    return this.#core.destroy();
+  }
+
+  [Symbol.dispose](): void {
+    // The device may be lost meanwhile; then there is nothing left to destroy.
+    this.#core.destroy().catch(() => {});
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#core.destroy();
+  }
+}

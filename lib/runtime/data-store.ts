@@ -1,0 +1,70 @@
+/** The static tensors of a model on a device: one block, shared by the programs of all its shapes. Offsets never change; the block may move when it grows. */
+import type { CompileResult } from "../compile/types";
+import { PoolTag } from "../host/layout";
+import type { Machine } from "../host/machine";
+
+export class DataStore {
+  readonly #machine: Machine;
+  readonly #known: Record<string, number> = {};
+  #address = 0;
+  #capacity = 0;
+  #used = 0;
+  /** Blocks that runs in flight may still read. */
+  #old: number[] = [];
+
+  constructor(machine: Machine) {
+    this.#machine = machine;
+  }
+
+  /** Base of the data binding; 0 while there is none. */
+  get address(): number {
+    return this.#address;
+  }
+
+  get known(): Readonly<Record<string, number>> {
+    return this.#known;
+  }
+
+  get usedBytes(): number {
+    return this.#used;
+  }
+
+  /** Takes the data that a compilation has added. */
+  add({ data, dataBytes }: CompileResult): void {
+    if (dataBytes > this.#capacity) {
+      this.#grow(dataBytes);
+    }
+    for (const { key, offsetBytes, bytes } of data) {
+      this.#machine.bytes.set(bytes, this.#address + offsetBytes);
+      this.#known[key] = offsetBytes;
+    }
+    this.#used = Math.max(this.#used, dataBytes);
+  }
+
+  #grow(sizeBytes: number): void {
+    const address = this.#machine.allocate(sizeBytes, PoolTag.DATA, "the weights of a model");
+    if (this.#address !== 0) {
+      this.#machine.bytes.copyWithin(address, this.#address, this.#address + this.#used);
+      this.#old.push(this.#address);
+    }
+    this.#address = address;
+    this.#capacity = sizeBytes;
+  }
+
+  /** No run is in flight: nobody reads the old blocks. */
+  settle(): void {
+    for (const address of this.#old) {
+      this.#machine.release(address);
+    }
+    this.#old = [];
+  }
+
+  free(): void {
+    this.settle();
+    if (this.#address !== 0) {
+      this.#machine.release(this.#address);
+      this.#address = 0;
+      this.#capacity = 0;
+    }
+  }
+}

@@ -1,0 +1,178 @@
+/** What is behind a Device handle: its machine, default context, staging, run streams, and the models loaded on it. */
+import { AclError } from "../errors/acl-error";
+import { invalidParam } from "../errors/make";
+import { PoolTag } from "../host/layout";
+import { Machine } from "../host/machine";
+import type { MachineToken } from "../host/types";
+import { ContextCore } from "./context-core";
+import { type BufferCore, coreOf } from "./internals";
+import { DEVICE_LIMIT, type DeviceOptions, resolveOptions, type ResolvedOptions } from "./options";
+import { Staging } from "./staging";
+import type { StreamCore } from "./stream-core";
+import type { DeviceBuffer } from "./buffer";
+
+/** Devices that this thread has open, by index. */
+export const openDevices = new Map<number, DeviceCore>();
+/** More streams for runs without one than this gain nothing: they share the cores. */
+const RUN_STREAMS_PER_CORE = 2;
+
+/** Options of a device that another thread opened. */
+const ATTACHED: ResolvedOptions = {
+  driver: "threads",
+  cores: 0,
+  memoryBytes: 0,
+  seed: 1,
+  faults: {},
+  helpBelowNs: 100_000,
+  watchdogMs: 10_000,
+  spinUs: 50,
+  traceRecords: 0,
+  firstSequence: 0,
+};
+
+export class DeviceCore {
+  readonly machine: Machine;
+  readonly index: number;
+  readonly options: ResolvedOptions;
+  readonly staging: Staging;
+  /** Models by hash; each counts its handles and leaves when it has none. */
+  readonly models = new Map<string, unknown>();
+  /** Called when the device closes, by whoever has something to forget. */
+  readonly closers = new Set<() => void>();
+  /** Contexts that this thread made. */
+  readonly contexts = new Set<ContextCore>();
+  #context: ContextCore | undefined;
+  readonly #runStreams: StreamCore[] = [];
+  #nextRunStream = 0;
+
+  private constructor(machine: Machine, options: ResolvedOptions) {
+    this.machine = machine;
+    this.index = machine.device;
+    this.options = options;
+    this.staging = new Staging(machine);
+  }
+
+  static open(asked: DeviceOptions): DeviceCore {
+    const options = resolveOptions(asked);
+    const index = asked.device ?? firstFree();
+    if (!Number.isInteger(index) || index < 0 || index >= DEVICE_LIMIT) {
+      throw new AclError(107001, `Device.open: device ${index} does not exist; pass 0 to ${DEVICE_LIMIT - 1}`);
+    }
+    if (openDevices.has(index)) {
+      throw new AclError(
+        507033,
+        `Device.open: device ${index} is already open in this thread; use that handle, close it first, or leave \`device\` out`,
+      );
+    }
+    const core = new DeviceCore(Machine.open({ ...options, device: index }), options);
+    openDevices.set(index, core);
+    return core;
+  }
+
+  static attach(token: MachineToken): DeviceCore {
+    if (openDevices.has(token.device)) {
+      throw new AclError(507033, `Device.attach: this thread already has a device ${token.device}; close it first`);
+    }
+    const machine = Machine.attach(token);
+    const core = new DeviceCore(machine, { ...ATTACHED, memoryBytes: machine.bytes.length });
+    openDevices.set(core.index, core);
+    return core;
+  }
+
+  get context(): ContextCore {
+    this.#context ??= ContextCore.create(this);
+    return this.#context;
+  }
+
+  /** A context that another thread made: its streams may be used here, it is destroyed there. */
+  foreignContext(index: number): ContextCore {
+    return ContextCore.of(this, index);
+  }
+
+  /** The next of the streams that serve runs without a stream of their own. */
+  runStream(): StreamCore {
+    const limit = Math.max(2, RUN_STREAMS_PER_CORE * Math.max(this.options.cores, this.machine.driver.coresUp));
+    const at = this.#nextRunStream;
+    this.#nextRunStream = (at + 1) % limit;
+    const stream = this.#runStreams[at];
+    if (stream !== undefined) {
+      return stream;
+    }
+    const made = this.context.createStream(0);
+    this.#runStreams[at] = made;
+    return made;
+  }
+
+  allocate(sizeBytes: number, pinned: boolean, what: string): BufferCore {
+    this.check();
+    if (!Number.isInteger(sizeBytes) || sizeBytes <= 0 || sizeBytes > 2 ** 32) {
+      throw invalidParam(`${what}: sizeBytes is ${String(sizeBytes)}; pass a whole number above 0`);
+    }
+    const offset = this.machine.allocate(sizeBytes, pinned ? PoolTag.PINNED : PoolTag.USER, what);
+    return { device: this, offset, sizeBytes, owned: true, pinned, live: true };
+  }
+
+  /** The buffer's core, if it is live and of this device. */
+  buffer(handle: DeviceBuffer, what: string): BufferCore {
+    const core = coreOf.buffer(handle);
+    if (!core.live) {
+      throw invalidParam(`${what}: the buffer was disposed; allocate another`);
+    }
+    return core;
+  }
+
+  check(): void {
+    if (this.machine.lost !== undefined) {
+      throw this.machine.lost;
+    }
+  }
+
+  /** In-flight work of all live streams gets `timeoutMs` to finish, then everything stops. */
+  async close(timeoutMs: number): Promise<void> {
+    if (openDevices.get(this.index) === this) {
+      openDevices.delete(this.index);
+    }
+    if (this.machine.lost === undefined && this.machine.opener && timeoutMs > 0) {
+      await this.#drain(timeoutMs);
+    }
+    for (const closer of this.closers) {
+      closer();
+    }
+    this.closers.clear();
+    await this.machine.close("it was closed");
+  }
+
+  async #drain(timeoutMs: number): Promise<void> {
+    const end = this.machine.driver.now() + timeoutMs * 1000;
+    for (const [stream, tail] of this.liveStreams()) {
+      if (this.machine.lost !== undefined) {
+        return;
+      }
+      const leftMs = Math.max(1, (end - this.machine.driver.now()) / 1000);
+      // A device that is lost meanwhile is closed all the same.
+      await this.machine.wait(stream, tail, leftMs).catch(() => {});
+    }
+  }
+
+  /** [index, sequence of the last task] of the streams that have tasks in flight. */
+  liveStreams(): [number, number][] {
+    const { core } = this.machine;
+    const found: [number, number][] = [];
+    for (let stream = 0; stream < this.machine.streamHigh; stream++) {
+      const tail = core.tail(stream);
+      if (core.fence(stream) < tail) {
+        found.push([stream, tail]);
+      }
+    }
+    return found;
+  }
+}
+
+function firstFree(): number {
+  for (let index = 0; index < DEVICE_LIMIT; index++) {
+    if (!openDevices.has(index)) {
+      return index;
+    }
+  }
+  throw new AclError(207012, `Device.open: all ${DEVICE_LIMIT} devices are open in this thread; close one`);
+}

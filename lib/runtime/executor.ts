@@ -1,0 +1,351 @@
+/** Executor: a model ready to run on a device. */
+import "./symbols";
+import fs from "node:fs/promises";
+import path from "node:path";
+import { isMainThread } from "node:worker_threads";
+import type { ModelInfo, ValueInfo } from "../compile/types";
+import { AclError } from "../errors/acl-error";
+import { aborted, checkInteger, checkOptions, invalidHandle, invalidParam } from "../errors/make";
+import { Device } from "./device";
+import { type DeviceCore, openDevices } from "./device-core";
+import { checkFeeds, checkOutputs, type Shapes } from "./feeds";
+import { coreOf, make } from "./internals";
+import { type LoadProgress, Model } from "./model";
+import type { PreparedRun } from "./prepared";
+import { conclude, Run, start } from "./run";
+import type { Stream } from "./stream";
+import { Tensor } from "./tensor";
+import type { Feeds, Results, Variant } from "./variant";
+
+export type { ModelInfo, ValueInfo } from "../compile/types";
+export type { LoadProgress } from "./model";
+export type { Feeds, Results } from "./variant";
+
+export interface LoadOptions {
+  /** Where to run. Default: the open device with the lowest number; if there is none, one is opened. */
+  readonly device?: Device;
+  /** Dims of the inputs whose dims the model leaves open. Other shapes are compiled when they are first fed. */
+  readonly shapes?: Readonly<Record<string, readonly number[]>>;
+  /** Runs per shape that may be in flight at once, 1 to 64; further ones wait their turn. Default 4. */
+  readonly frames?: number;
+  /** Compiled shapes that are kept; the least recently used go first. Default 16. */
+  readonly programs?: number;
+  /** Folder that external data of a model given as bytes may come from. A model given as a path has its own folder. */
+  readonly folder?: string;
+  /** Compiler passes to leave out, for debugging. */
+  readonly disable?: readonly string[];
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: LoadProgress) => void;
+}
+
+export interface RunOptions {
+  /** Run in the order of this stream. Default: runs of an executor are independent of each other and of all streams. */
+  readonly stream?: Stream;
+  readonly signal?: AbortSignal;
+  /** Tensors to write the outputs into, all of them by name; they are also what is returned. */
+  readonly outputs?: Record<string, Tensor>;
+}
+
+export interface RunSyncOptions {
+  readonly stream?: Stream;
+  readonly outputs?: Record<string, Tensor>;
+  /** Blocking the main thread stops the event loop: it has to be asked for. */
+  readonly allowMainThread?: boolean;
+}
+
+const LOAD_NAMES: readonly (keyof LoadOptions)[] = ["device", "shapes", "frames", "programs", "folder", "disable", "signal", "onProgress"];
+const RUN_NAMES: readonly (keyof RunOptions)[] = ["stream", "signal", "outputs"];
+
+/** A handle that was forgotten lets go of its model. */
+const forgotten = new FinalizationRegistry<Model>((model) => model.drop());
+
+export class Executor {
+  #model: Model | undefined;
+  readonly #name: string;
+  readonly #info: ModelInfo;
+
+  static {
+    make.executor = (model) => new Executor(model);
+  }
+
+  private constructor(model: Model) {
+    this.#model = model;
+    this.#name = model.name;
+    this.#info = model.info;
+    forgotten.register(this, model, this);
+  }
+
+  /**
+   * Loads an ONNX model from a file or from bytes, compiles it, and puts it on the device. The event loop is not blocked.
+   * Executors of the same model and options on one device share its data and programs.
+   * @throws AclError 100003 if the file cannot be read, 100013 for a damaged model, 100024 listing every unsupported node, 100017 for bad shapes,
+   *   207001 if it does not fit the device, 107035 if the signal fires, 107000 for a bad option
+   */
+  static async load(model: string | Uint8Array, options: LoadOptions = {}): Promise<Executor> {
+    checkOptions("Executor.load", options, LOAD_NAMES);
+    checkInteger("Executor.load", "frames", options.frames, 1, 64);
+    checkInteger("Executor.load", "programs", options.programs, 1, 1024);
+    if (options.signal?.aborted) {
+      throw aborted("Executor.load", options.signal.reason);
+    }
+    const source = await readModel(model, options.folder);
+    const device = await deviceFor(options.device);
+    const kept = { frames: options.frames ?? 4, programs: options.programs ?? 16, disable: options.disable };
+    const control = { signal: options.signal, onProgress: options.onProgress };
+    return make.executor(await Model.load(device, source, kept, options.shapes, control));
+  }
+
+  /** Name, producer, opsets and metadata that the model declares. */
+  get metadata(): ModelInfo {
+    return this.#info;
+  }
+
+  /** Inputs as the model declares them: a dim that is open is a name. */
+  get inputs(): readonly ValueInfo[] {
+    return this.#info.inputs;
+  }
+
+  get outputs(): readonly ValueInfo[] {
+    return this.#info.outputs;
+  }
+
+  get disposed(): boolean {
+    return this.#model === undefined;
+  }
+
+  /** Dims of the outputs for the shapes of the latest run (or load). */
+  get outputShapes(): Readonly<Record<string, readonly number[]>> {
+    const { outputs } = this.#use().latest.program;
+    return Object.fromEntries(outputs.map(({ name, dims }) => [name, dims]));
+  }
+
+  /** Sizes of the program for the shapes of the latest run (or load), in bytes and nanoseconds on one core. */
+  get program(): {
+    readonly arenaBytes: number;
+    readonly costNs: number;
+    readonly instructions: number;
+    readonly regions: number;
+    readonly imageBytes: number;
+  } {
+    const { arenaBytes, costNs, instructionCount, regionCount, image } = this.#use().latest.program;
+    return { arenaBytes, costNs, instructions: instructionCount, regions: regionCount, imageBytes: image.length };
+  }
+
+  #use(): Model {
+    const model = this.#model;
+    if (model === undefined) {
+      throw invalidHandle(`the executor of ${this.#name} was disposed; load the model again`);
+    }
+    model.device.check();
+    return model;
+  }
+
+  /**
+   * Runs the model on `feeds` (tensors, or bare arrays where the model fixes the dims) and resolves to its outputs by name.
+   * What is fed is taken at the call. Any number of runs may be in flight; shapes that are new are compiled first.
+   * @throws AclError 100017 naming the feed that does not fit, 100018 for outputs; the device's code if a kernel fails (`node` says which);
+   *   107035 if the signal fires; 107017 after dispose; 507899 if the device is lost
+   * @see CANN aclmdlExecuteAsync
+   */
+  run(feeds: Feeds, options?: RunOptions): Promise<Results> {
+    try {
+      const model = this.#use();
+      const variant = model.latest;
+      if (options !== undefined || feeds === null || typeof feeds !== "object" || !variant.matches(feeds)) {
+        return this.#runWith(model, feeds, options ?? {});
+      }
+      const frame = variant.take();
+      if (frame === undefined) {
+        return Run.go(model, variant, feeds, NO_CONTROL);
+      }
+      variant.load(frame, feeds);
+      if (!launch(variant, frame)) {
+        return Run.follow(model, variant, frame, NO_CONTROL);
+      }
+      try {
+        return Promise.resolve(conclude(variant, frame, undefined));
+      } finally {
+        variant.give(frame);
+      }
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  async #runWith(model: Model, feeds: Feeds, options: RunOptions): Promise<Results> {
+    checkOptions("executor.run", options, RUN_NAMES);
+    const { signal, outputs } = options;
+    if (signal?.aborted) {
+      throw aborted(`run of ${this.#name}`, signal.reason);
+    }
+    const tensors = checkFeeds(this.#info, feeds, this.#name);
+    const stream = this.#streamOf(model, options.stream);
+    const known = model.compiled(dimsOf(tensors));
+    const variant = known ?? (await this.#compile(model, tensors, signal));
+    if (outputs !== undefined) {
+      checkOutputs(variant, outputs);
+    }
+    return Run.go(model, variant, tensors, { stream, signal, outputs });
+  }
+
+  async #compile(model: Model, tensors: Record<string, Tensor>, signal: AbortSignal | undefined): Promise<Variant> {
+    model.hold();
+    try {
+      return await model.variantFor(dimsOf(tensors), { signal, onProgress: undefined });
+    } finally {
+      model.drop();
+    }
+  }
+
+  #streamOf(model: Model, stream: Stream | undefined): ReturnType<typeof coreOf.stream> | undefined {
+    if (stream === undefined) {
+      return undefined;
+    }
+    const core = coreOf.stream(stream);
+    if (core.device !== model.device) {
+      throw invalidParam(`run of ${this.#name}: the stream belongs to device ${core.device.index}, the executor to device ${model.device.index}`);
+    }
+    core.check();
+    return core;
+  }
+
+  /**
+   * As `run`, but blocks this thread until the results are there.
+   * @throws AclError 107038 on the main thread unless `allowMainThread` is set; 100019 if these shapes have not been compiled: call `warmUp` first
+   */
+  runSync(feeds: Feeds, options: RunSyncOptions = {}): Results {
+    checkOptions("executor.runSync", options, ["stream", "outputs", "allowMainThread"]);
+    if (isMainThread && options.allowMainThread !== true) {
+      throw new AclError(
+        107038,
+        `runSync of ${this.#name} would block the event loop of the main thread; use run, call it in a worker thread, or pass allowMainThread: true`,
+      );
+    }
+    const model = this.#use();
+    const tensors = checkFeeds(this.#info, feeds, this.#name);
+    const variant = model.compiled(dimsOf(tensors));
+    if (variant === undefined) {
+      throw new AclError(
+        100019,
+        `runSync of ${this.#name}: these shapes are not compiled yet, and compiling does not block; await executor.warmUp({ shapes }) first`,
+      );
+    }
+    if (options.outputs !== undefined) {
+      checkOutputs(variant, options.outputs);
+    }
+    return runBlocking(variant, tensors, this.#streamOf(model, options.stream), options.outputs);
+  }
+
+  /**
+   * Compiles for `shapes` (default: those of the load) and runs once on zeros, so that the first real run is as fast as the others.
+   * @throws AclError as `run`
+   */
+  async warmUp(options: { readonly shapes?: Shapes; readonly signal?: AbortSignal } = {}): Promise<void> {
+    checkOptions("executor.warmUp", options, ["shapes", "signal"]);
+    const model = this.#use();
+    model.hold();
+    try {
+      const { shapes, signal } = options;
+      const variant = shapes === undefined ? model.latest : await model.variantFor(model.complete(shapes), { signal, onProgress: undefined });
+      const zeros = Object.fromEntries(variant.program.inputs.map(({ name, dtype, dims }) => [name, Tensor.zeros(dtype, dims)]));
+      await Run.go(model, variant, zeros, { stream: undefined, signal, outputs: undefined });
+    } finally {
+      model.drop();
+    }
+  }
+
+  /** A run with buffers of its own that `stream.launch` takes: nothing is copied. For the shapes of the latest run (or load). */
+  prepare(): PreparedRun {
+    const model = this.#use();
+    return make.prepared(model, model.latest.prepare());
+  }
+
+  /** Lets go of the model; memory goes back when its last executor does and no run is in flight. A second call does nothing. */
+  dispose(): void {
+    const model = this.#model;
+    if (model !== undefined) {
+      this.#model = undefined;
+      forgotten.unregister(this);
+      model.drop();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.dispose();
+  }
+}
+
+const NO_CONTROL = { stream: undefined, signal: undefined, outputs: undefined };
+
+/** Starts a loaded frame on its own stream. A frame that could not be started goes back. */
+function launch(variant: Variant, frame: ReturnType<Variant["prepare"]>): boolean {
+  try {
+    frame.stream.context.checkLatch();
+    return start(frame, frame.stream);
+  } catch (error) {
+    variant.give(frame);
+    throw error;
+  }
+}
+
+function runBlocking(
+  variant: Variant,
+  tensors: Record<string, Tensor>,
+  stream: ReturnType<typeof coreOf.stream> | undefined,
+  outputs: Results | undefined,
+): Results {
+  // All frames may be in flight for runs whose promises need this very thread: then a frame of our own.
+  const pooled = variant.take();
+  const frame = pooled ?? variant.prepare();
+  try {
+    const on = stream ?? frame.stream;
+    on.check();
+    variant.load(frame, tensors);
+    if (!start(frame, on)) {
+      on.machine.block(on.index, frame.sequence, Number.POSITIVE_INFINITY);
+    }
+    return conclude(variant, frame, outputs);
+  } finally {
+    if (pooled === undefined) {
+      frame.free();
+    } else {
+      variant.give(frame);
+    }
+  }
+}
+
+function dimsOf(tensors: Record<string, Tensor>): Shapes {
+  return Object.fromEntries(Object.entries(tensors).map(([name, { dims }]) => [name, dims]));
+}
+
+async function readModel(
+  model: string | Uint8Array,
+  folder: string | undefined,
+): Promise<{ bytes: Uint8Array; folder: string | undefined; name: string }> {
+  if (typeof model === "string") {
+    const file = path.resolve(model);
+    try {
+      return { bytes: await fs.readFile(file), folder: folder ?? path.dirname(file), name: path.basename(file) };
+    } catch (error) {
+      throw new AclError(100003, `the model ${file} cannot be read: ${(error as Error).message}`, { cause: error });
+    }
+  }
+  if (!ArrayBuffer.isView(model)) {
+    throw invalidParam("Executor.load: pass the path of a model or its bytes (Uint8Array)");
+  }
+  return { bytes: model, folder: folder === undefined ? undefined : path.resolve(folder), name: "model" };
+}
+
+async function deviceFor(device: Device | undefined): Promise<DeviceCore> {
+  if (device !== undefined && !(device instanceof Device)) {
+    throw invalidParam("Executor.load: device must be what Device.open returned");
+  }
+  const lowest = Math.min(...openDevices.keys());
+  const core = device === undefined ? (openDevices.get(lowest) ?? coreOf.device(await Device.open())) : coreOf.device(device);
+  core.check();
+  return core;
+}

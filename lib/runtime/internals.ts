@@ -1,0 +1,53 @@
+/** What the public classes keep behind them, and how the runtime's files reach it. No public declaration mentions this file. */
+import type { Context } from "./context";
+import type { ContextCore } from "./context-core";
+import type { Device } from "./device";
+import type { DeviceCore } from "./device-core";
+import type { Event } from "./event";
+import type { DeviceBuffer, HostBuffer } from "./buffer";
+import type { Stream } from "./stream";
+import type { StreamCore } from "./stream-core";
+import type { PreparedRun } from "./prepared";
+import type { Frame } from "./frame";
+import type { Executor } from "./executor";
+import type { Model } from "./model";
+
+export interface EventCore {
+  readonly device: DeviceCore;
+  readonly context: ContextCore;
+  readonly index: number;
+  live: boolean;
+}
+
+/** A range of device memory behind a buffer handle. */
+export interface BufferCore {
+  readonly device: DeviceCore;
+  readonly offset: number;
+  readonly sizeBytes: number;
+  /** False for ranges made from an address: disposing the handle leaves the memory alone. */
+  readonly owned: boolean;
+  readonly pinned: boolean;
+  live: boolean;
+}
+
+/** Makers of handles; each class fills in its own. */
+export const make = {} as {
+  device(core: DeviceCore): Device;
+  context(core: ContextCore): Context;
+  stream(core: StreamCore): Stream;
+  event(core: EventCore): Event;
+  deviceBuffer(core: BufferCore): DeviceBuffer;
+  hostBuffer(core: BufferCore): HostBuffer;
+  executor(model: Model): Executor;
+  prepared(model: Model, frame: Frame): PreparedRun;
+};
+
+/** From a handle to what is behind it; each class fills in its own. */
+export const coreOf = {} as {
+  device(handle: Device): DeviceCore;
+  context(handle: Context): ContextCore;
+  stream(handle: Stream): StreamCore;
+  event(handle: Event): EventCore;
+  buffer(handle: DeviceBuffer): BufferCore;
+  prepared(handle: PreparedRun): Frame;
+};

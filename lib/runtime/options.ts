@@ -1,0 +1,99 @@
+/** Options of Device.open: names, ranges, defaults. */
+import { readTopology } from "../host/topology";
+import { MAX_MEMORY_BYTES, MIN_MEMORY_BYTES } from "../host/memory";
+import { checkInteger, checkOptions, invalidParam, nearestName } from "../errors/make";
+
+export interface DeviceOptions {
+  /** Which device, 0 to 63. Default: the first that is not open in this thread. */
+  readonly device?: number;
+  /** Who runs device code. `threads`: a worker per core. `inline`: the calling thread, inside calls and between turns of the event loop. `sim`: all cores on the calling thread in a seeded interleaving, in virtual time. Default `threads`. */
+  readonly driver?: "threads" | "sim" | "inline";
+  /** Cores of the device, 1 to 64. Default: the CPUs that this process may use (affinity and control groups included). inline has one. */
+  readonly cores?: number;
+  /** Size of the device's memory in bytes; untouched pages cost nothing. Default 1 GiB, at most 4 GiB - 64 KiB. */
+  readonly memoryBytes?: number;
+  /** sim: start of the random schedule. Default 1. */
+  readonly seed?: number;
+  /** sim: adversity, as probabilities from 0 to 1. */
+  readonly faults?: { readonly stall?: number; readonly skippedWakeUp?: number };
+  /** A program estimated to run shorter than this many nanoseconds is run by its caller, since waking a core costs more. Default 100,000; 0 switches it off. */
+  readonly helpBelowNs?: number;
+  /** A kernel that runs longer than this many milliseconds is stopped, and its core replaced if need be. Default 10,000. */
+  readonly watchdogMs?: number;
+  /** How many microseconds an idle core looks for work before it sleeps. Default 50. */
+  readonly spinUs?: number;
+  /** Keep the last so many tasks and tiles for the timeline; true = 65,536. Default off. */
+  readonly trace?: boolean | number;
+  /** Where all sequence counters start. For tests of long-running devices. Default 0; sim 2^32 - 100. */
+  readonly firstSequence?: number;
+}
+
+export const DEVICE_LIMIT = 64;
+const GIB = 2 ** 30;
+const TRACE_RECORDS = 65536;
+const NAMES: readonly (keyof DeviceOptions)[] = [
+  "device",
+  "driver",
+  "cores",
+  "memoryBytes",
+  "seed",
+  "faults",
+  "helpBelowNs",
+  "watchdogMs",
+  "spinUs",
+  "trace",
+  "firstSequence",
+];
+const DRIVERS = ["threads", "sim", "inline"] as const;
+
+export interface ResolvedOptions {
+  readonly driver: "threads" | "sim" | "inline";
+  readonly cores: number;
+  readonly memoryBytes: number;
+  readonly seed: number;
+  readonly faults: { readonly stall?: number; readonly skippedWakeUp?: number };
+  readonly helpBelowNs: number;
+  readonly watchdogMs: number;
+  readonly spinUs: number;
+  readonly traceRecords: number;
+  readonly firstSequence: number;
+}
+
+/** Checks everything the user gave and fills in the rest. @throws AclError 107000 naming the option and its range */
+export function resolveOptions(options: DeviceOptions): ResolvedOptions {
+  const where = "Device.open";
+  checkOptions(where, options, NAMES);
+  const driver = options.driver ?? "threads";
+  if (!DRIVERS.includes(driver)) {
+    throw invalidParam(
+      `${where}: driver "${String(driver)}" is unknown; did you mean "${nearestName(String(driver), DRIVERS)}"? Valid: ${DRIVERS.join(", ")}`,
+    );
+  }
+  checkInteger(where, "cores", options.cores, 1, 64);
+  checkInteger(where, "memoryBytes", options.memoryBytes, MIN_MEMORY_BYTES, MAX_MEMORY_BYTES);
+  checkInteger(where, "seed", options.seed, 0, 2 ** 32 - 1);
+  checkInteger(where, "helpBelowNs", options.helpBelowNs, 0, 2 ** 52);
+  checkInteger(where, "watchdogMs", options.watchdogMs, 1, 2 ** 31 - 1);
+  checkInteger(where, "spinUs", options.spinUs, 0, 1_000_000);
+  checkInteger(where, "firstSequence", options.firstSequence, 0, 2 ** 50);
+  const trace = options.trace === true ? TRACE_RECORDS : options.trace || 0;
+  checkInteger(where, "trace", trace, 0, 2 ** 22);
+  checkOptions(`${where}: faults`, options.faults, ["stall", "skippedWakeUp"]);
+  for (const [name, value] of Object.entries(options.faults ?? {})) {
+    if (typeof value !== "number" || !(value >= 0 && value <= 1)) {
+      throw invalidParam(`${where}: faults.${name} is ${String(value)}; pass a probability from 0 to 1`);
+    }
+  }
+  return {
+    driver,
+    cores: driver === "inline" ? 1 : (options.cores ?? Math.min(64, readTopology().cores)),
+    memoryBytes: options.memoryBytes ?? GIB,
+    seed: options.seed ?? 1,
+    faults: options.faults ?? {},
+    helpBelowNs: options.helpBelowNs ?? 100_000,
+    watchdogMs: options.watchdogMs ?? 10_000,
+    spinUs: options.spinUs ?? 50,
+    traceRecords: trace,
+    firstSequence: options.firstSequence ?? (driver === "sim" ? 2 ** 32 - 100 : 0),
+  };
+}

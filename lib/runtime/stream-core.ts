@@ -1,0 +1,244 @@
+/** What is behind a Stream handle: checks, tasks, waiting, and the failure modes. */
+import { AclError } from "../errors/acl-error";
+import { aborted, checkInteger, checkOptions, invalidParam, notSupported } from "../errors/make";
+import { Code, Layout, Probe, Stream, StreamState, TaskOp } from "../host/layout";
+import type { Machine } from "../host/machine";
+import type { ContextCore } from "./context-core";
+import { type CopyShape, type Operand, resolve, transfer } from "./copy";
+import type { DeviceCore } from "./device-core";
+import { deviceFailure, faultsOf } from "./failures";
+import type { EventCore } from "./internals";
+
+export interface WaitOptions {
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+const PROBES: Readonly<Record<string, Probe>> = {
+  nothing: Probe.NOTHING,
+  unreachable: Probe.UNREACHABLE,
+  outOfBounds: Probe.OUT_OF_BOUNDS,
+  divideByZero: Probe.DIVIDE_BY_ZERO,
+  runaway: Probe.RUNAWAY,
+  runawayPolling: Probe.RUNAWAY_POLLING,
+  spin: Probe.SPIN,
+  mix: Probe.MIX,
+};
+
+/** Checks `timeoutMs` and `signal`; -1 and undefined wait for ever. Returns the time-out to use. */
+export function checkWait(where: string, { timeoutMs, signal }: WaitOptions): number | undefined {
+  if (timeoutMs !== undefined && timeoutMs !== -1 && !(timeoutMs >= 1)) {
+    throw invalidParam(`${where}: timeoutMs is ${String(timeoutMs)}; pass at least 1, or -1 to wait for ever`);
+  }
+  if (signal?.aborted) {
+    throw aborted(where, signal.reason);
+  }
+  return timeoutMs === -1 ? undefined : timeoutMs;
+}
+
+export class StreamCore {
+  readonly device: DeviceCore;
+  readonly context: ContextCore;
+  readonly index: number;
+  readonly machine: Machine;
+  readonly generation: number;
+  live = true;
+  readonly #at: number;
+  /** Sequence up to which failures were reported. */
+  #reported = 0;
+
+  constructor(context: ContextCore, index: number) {
+    this.context = context;
+    this.device = context.device;
+    this.machine = context.device.machine;
+    this.index = index;
+    this.#at = (Layout.STREAMS + index * Stream.SIZE) >> 2;
+    this.generation = this.machine.words[this.#at + (Stream.GENERATION >> 2)]!;
+    this.#reported = this.machine.core.fence(index);
+  }
+
+  get name(): string {
+    return `stream ${this.index} of device ${this.device.index}`;
+  }
+
+  /** Throws unless tasks may be submitted now: device, context, stream live and not stopped. */
+  check(): void {
+    this.context.check();
+    if (!this.live || this.machine.words[this.#at + (Stream.GENERATION >> 2)] !== this.generation) {
+      throw new AclError(107003, `${this.name} is destroyed; create another`);
+    }
+    this.context.checkLatch();
+  }
+
+  submit(op: TaskOp, p0 = 0, p1 = 0, p2 = 0, p3 = 0, p4 = 0, p5 = 0): number {
+    this.check();
+    return this.machine.submit(this.index, op, p0, p1, p2, p3, p4, p5);
+  }
+
+  nop(count: number): void {
+    if (count === 1) {
+      this.submit(TaskOp.NOP);
+      return;
+    }
+    checkInteger("stream.nop", "count", count, 1, 2 ** 31);
+    this.check();
+    this.machine.submitMany(this.index, TaskOp.NOP, count);
+  }
+
+  /** Offset of `operand` in this device's memory, after checking that `sizeBytes` from there lie in its allocation. */
+  localOffset(operand: Operand, sizeBytes: number, what: string): number {
+    const end = resolve(this.machine, operand, sizeBytes, what);
+    if ("bytes" in end || end.machine !== this.machine) {
+      throw invalidParam(`${what} must be memory of device ${this.device.index}`);
+    }
+    return end.offset;
+  }
+
+  transfer(shape: CopyShape): void {
+    this.check();
+    transfer(this, shape);
+  }
+
+  /** True if every task has retired, so that the host may act in stream order itself. Not in sim, whose point is the tasks. */
+  get idle(): boolean {
+    return this.machine.driver.name !== "sim" && this.machine.core.fence(this.index) === this.machine.core.tail(this.index);
+  }
+
+  probe(kind: string, argument: number, word: number): void {
+    const probe = PROBES[kind];
+    if (probe === undefined) {
+      throw invalidParam(`stream.launch: probe "${kind}" is unknown; use one of ${Object.keys(PROBES).join(", ")}`);
+    }
+    if ((probe === Probe.RUNAWAY || probe === Probe.RUNAWAY_POLLING) && this.machine.driver.name !== "threads") {
+      throw notSupported(`stream.launch: an endless probe would hang this thread on the ${this.machine.driver.name} driver; use "threads"`);
+    }
+    this.submit(TaskOp.PROBE, probe, argument, word);
+  }
+
+  record(event: EventCore): void {
+    this.#sameDevice(event, "record");
+    this.check();
+    this.machine.submitBy(this.index, () => this.machine.core.record(this.index, event.index));
+  }
+
+  waitEvent(event: EventCore): void {
+    this.#sameDevice(event, "wait");
+    this.check();
+    this.machine.submitBy(this.index, () => this.machine.core.waitEvent(this.index, event.index));
+  }
+
+  #sameDevice(event: EventCore, call: string): void {
+    if (!event.live) {
+      throw new AclError(107017, `stream.${call}: the event is destroyed; create another`);
+    }
+    if (event.device !== this.device) {
+      throw new AclError(107000, `stream.${call}: the event belongs to device ${event.device.index}, the stream to device ${this.device.index}`);
+    }
+    if (event.context.index !== this.context.index) {
+      throw new AclError(107003, `stream.${call}: the event belongs to ${event.context.name}, the stream to ${this.context.name}`);
+    }
+  }
+
+  async synchronize(options: WaitOptions): Promise<void> {
+    this.#checkLive();
+    await this.drain(options);
+    this.report();
+  }
+
+  /** Waits for what is queued; reports no failure. */
+  async drain(options: WaitOptions): Promise<void> {
+    const where = `synchronize of ${this.name}`;
+    checkOptions("stream.synchronize", options, ["timeoutMs", "signal"]);
+    const timeoutMs = checkWait(where, options);
+    const tail = this.machine.core.tail(this.index);
+    const outcome = await this.machine.wait(this.index, tail, timeoutMs, options.signal);
+    if (outcome === "timeout") {
+      throw new AclError(507046, `${where} is not done after ${timeoutMs} ms: ${this.machine.describeHead(this.index)}`);
+    }
+    if (outcome === "aborted") {
+      throw aborted(where, options.signal?.reason);
+    }
+  }
+
+  /** Blocks this thread; on inline and sim it runs the tasks. */
+  synchronizeBlocking(timeoutMs: number | undefined): void {
+    const where = `synchronize of ${this.name}`;
+    const limit = checkWait(where, timeoutMs === undefined ? {} : { timeoutMs });
+    this.#checkLive();
+    if (!this.machine.block(this.index, this.machine.core.tail(this.index), limit ?? Number.POSITIVE_INFINITY)) {
+      throw new AclError(507046, `${where} cannot finish: ${this.machine.describeHead(this.index)}`);
+    }
+    this.report();
+  }
+
+  #checkLive(): void {
+    this.context.check();
+    if (!this.live) {
+      throw new AclError(107003, `${this.name} is destroyed; create another`);
+    }
+  }
+
+  /** Throws what went wrong since the last report, in CANN's order: aborted, latched, failed. A failure is reported once. */
+  report(): void {
+    const { words, core } = this.machine;
+    if (words[this.#at + (Stream.STATE >> 2)] === StreamState.ABORTING) {
+      throw new AclError(Code.STREAM_ABORT, `${this.name} was aborted; destroy it and create another`);
+    }
+    this.context.checkLatch();
+    const code = Atomics.exchange(words, this.#at + (Stream.ERROR >> 2), 0);
+    const after = this.#reported;
+    this.#reported = core.fence(this.index);
+    if (code !== 0) {
+      const fault = words[this.#at + (Stream.ERROR_FAULT >> 2)]!;
+      throw deviceFailure(this.machine, code, fault, this.name, faultsOf(this.machine, this.index, after));
+    }
+  }
+
+  forgetErrors(): void {
+    Atomics.store(this.machine.words, this.#at + (Stream.ERROR >> 2), 0);
+    this.#reported = this.machine.core.fence(this.index);
+  }
+
+  /** True when no task is left; a run of the driver's pump may be what moves it. */
+  query(): boolean {
+    this.#checkLive();
+    this.context.checkLatch();
+    const { core, driver } = this.machine;
+    if (core.fence(this.index) < core.tail(this.index) && driver.name !== "threads") {
+      this.machine.step(64);
+    }
+    this.machine.progress();
+    return core.fence(this.index) >= core.tail(this.index);
+  }
+
+  /** Retires what is queued without running it; every later synchronize reports 107023. */
+  abort(): void {
+    this.#checkLive();
+    Atomics.store(this.machine.words, this.#at + (Stream.STATE >> 2), StreamState.ABORTING);
+    this.machine.core.kick(this.index);
+    this.machine.driver.kick();
+  }
+
+  async destroy(): Promise<void> {
+    if (!this.live) {
+      return;
+    }
+    if (this.context.isDefault(this) && this.context.live) {
+      throw new AclError(107003, `${this.name} is the default stream of its context and goes with it; destroy the context instead`);
+    }
+    this.live = false;
+    this.context.streams.delete(this);
+    const { machine } = this;
+    for (;;) {
+      if (machine.lost !== undefined) {
+        return;
+      }
+      await machine.wait(this.index, machine.core.tail(this.index));
+      // 0: a core has not let go of OWNER yet, which follows the fence within microseconds.
+      if (machine.table(() => machine.core.destroyStream(this.index)) !== 0) {
+        return;
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+}

@@ -1,0 +1,183 @@
+/** A model compiled for one set of shapes: its program on the device, its frames, and the straight-line checks of what is fed. */
+import { ArenaPool } from "../../asm/abi/stream";
+import type { CompiledProgram, Port } from "../compile/types";
+import { PoolTag } from "../host/layout";
+import type { Machine } from "../host/machine";
+import type { DataStore } from "./data-store";
+import type { DeviceCore } from "./device-core";
+import { Frame } from "./frame";
+import { arrayOf, Tensor, type TensorData } from "./tensor";
+
+/** What a run is fed: tensors, or bare arrays for inputs whose dims are known. */
+export type Feeds = Readonly<Record<string, Tensor | TensorData>>;
+export type Results = Record<string, Tensor>;
+
+const ALIGN = 64;
+/** Arenas are bits of one 64-bit word. */
+const MOST_ARENAS = 64;
+
+export class Variant {
+  readonly device: DeviceCore;
+  readonly machine: Machine;
+  readonly name: string;
+  readonly program: CompiledProgram;
+  readonly data: DataStore;
+  /** Addresses on the device. */
+  readonly image: number;
+  readonly arenas: number;
+  /** Frames that serve nobody now, last used last: it is the warmest. */
+  readonly #free: Frame[] = [];
+  readonly #limit: number;
+  #made = 0;
+  readonly #waiting: ((frame: Frame) => void)[] = [];
+  readonly #inputNames: readonly string[];
+  readonly #inputArrays: readonly string[];
+  readonly #outputNames: readonly string[];
+
+  constructor(device: DeviceCore, name: string, program: CompiledProgram, data: DataStore, frames: number) {
+    this.device = device;
+    this.machine = device.machine;
+    this.name = name;
+    this.program = program;
+    this.data = data;
+    this.#limit = frames;
+    this.#inputNames = program.inputs.map((port) => port.name);
+    this.#inputArrays = program.inputs.map((port) => arrayOf(port.dtype).name);
+    this.#outputNames = program.outputs.map((port) => port.name);
+    this.image = this.machine.allocate(program.image.length, PoolTag.PROGRAM, `the program of ${name}`);
+    this.machine.bytes.set(program.image, this.image);
+    this.arenas = this.#makeArenas(frames);
+  }
+
+  /** As many arenas as runs can make progress at once: memory is bounded by what runs, not by what is queued. */
+  #makeArenas(frames: number): number {
+    const { arenaBytes } = this.program;
+    if (arenaBytes === 0) {
+      return 0;
+    }
+    const count = Math.min(frames, MOST_ARENAS, Math.max(1, this.machine.cores) + (this.machine.driver.name === "threads" ? 1 : 0));
+    const stride = Math.ceil(arenaBytes / ALIGN) * ALIGN;
+    const address = this.machine.allocate(ArenaPool.SIZE + count * stride, PoolTag.ARENA, `${count} arenas of ${this.name}`);
+    const { words } = this.machine;
+    words.fill(0, address >>> 2, (address + ArenaPool.SIZE) >>> 2);
+    words[(address + ArenaPool.BASE) >>> 2] = address + ArenaPool.SIZE;
+    words[(address + ArenaPool.STRIDE) >>> 2] = stride;
+    words[(address + ArenaPool.FREE) >>> 2] = count >= 32 ? 0xffff_ffff : 2 ** count - 1;
+    words[(address + ArenaPool.FREE + 4) >>> 2] = count > 32 ? 2 ** (count - 32) - 1 : 0;
+    return address;
+  }
+
+  /** A frame if one is to be had now. */
+  take(): Frame | undefined {
+    const frame = this.#free.pop();
+    if (frame !== undefined || this.#made >= this.#limit) {
+      return frame;
+    }
+    const made = new Frame(this, this.device.runStream());
+    this.#made++;
+    return made;
+  }
+
+  /** Calls `taken` with a frame when one is free; first come, first served. */
+  takeLater(taken: (frame: Frame) => void): void {
+    this.#waiting.push(taken);
+  }
+
+  give(frame: Frame): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) {
+      this.#free.push(frame);
+    } else {
+      next(frame);
+    }
+  }
+
+  /** A prepared run goes: its frame is not part of the pool. */
+  prepare(): Frame {
+    return new Frame(this, this.device.runStream());
+  }
+
+  get idle(): boolean {
+    return this.#free.length === this.#made && this.#waiting.length === 0;
+  }
+
+  /** True if `feeds` are exactly this variant's inputs in name, dtype and dims. */
+  matches(feeds: Feeds): boolean {
+    const { inputs } = this.program;
+    for (let i = 0; i < inputs.length; i++) {
+      const feed = feeds[this.#inputNames[i]!];
+      if (feed === undefined || feed === null) {
+        return false;
+      }
+      const port = inputs[i]!;
+      if (feed instanceof Tensor) {
+        if (feed.dtype !== port.dtype || !sameDims(feed.dims, port.dims)) {
+          return false;
+        }
+      } else if (feed.constructor?.name !== this.#inputArrays[i] || feed.byteLength !== port.sizeBytes) {
+        return false;
+      }
+    }
+    let count = 0;
+    for (const _ in feeds) {
+      count++;
+    }
+    return count === inputs.length;
+  }
+
+  /** Writes feeds that `matches` has accepted into the frame. */
+  load(frame: Frame, feeds: Feeds): void {
+    const { inputs } = frame;
+    for (let i = 0; i < inputs.length; i++) {
+      const feed = feeds[this.#inputNames[i]!]!;
+      // Both arrays are of the same type: a plain copy.
+      (inputs[i] as Float32Array).set((feed instanceof Tensor ? feed.data : feed) as Float32Array);
+    }
+  }
+
+  /** The outputs of a run that ended well: new tensors, or `into` filled. */
+  results(frame: Frame, into: Results | undefined): Results {
+    const { outputs } = frame;
+    if (into !== undefined) {
+      for (let i = 0; i < outputs.length; i++) {
+        (into[this.#outputNames[i]!]!.data as Float32Array).set(outputs[i] as Float32Array);
+      }
+      return into;
+    }
+    const results: Results = {};
+    for (let i = 0; i < outputs.length; i++) {
+      const port = this.program.outputs[i]!;
+      // A copy of its own on the JavaScript heap: `slice` of a shared view makes an unshared array.
+      results[port.name] = new Tensor(port.dtype, port.dims, outputs[i]!.slice());
+    }
+    return results;
+  }
+
+  port(name: string, side: "inputs" | "outputs"): Port | undefined {
+    return this.program[side].find((port) => port.name === name);
+  }
+
+  /** Gives all memory back; the variant must be idle. */
+  free(): void {
+    for (const frame of this.#free.splice(0)) {
+      frame.free();
+    }
+    this.#made = 0;
+    this.machine.release(this.image);
+    if (this.arenas !== 0) {
+      this.machine.release(this.arenas);
+    }
+  }
+}
+
+export function sameDims(a: readonly number[], b: readonly number[]): boolean {
+  if (a.length !== b.length) {
+    return false;
+  }
+  for (let i = 0; i < a.length; i++) {
+    if (a[i] !== b[i]) {
+      return false;
+    }
+  }
+  return true;
+}
