@@ -4,7 +4,7 @@ import { invalidParam } from "../errors/make";
 import { deviceAddress, hostAddress } from "./address";
 import { type BufferCore, coreOf, make } from "./internals";
 import { arrayOf, type TensorData } from "./tensor";
-import type { DtypeName } from "../graph/dtype";
+import { DTYPES, type DtypeName } from "../graph/dtype";
 
 /** Gives memory back whose handle was forgotten. The core is held, never the handle. */
 const forgotten = new FinalizationRegistry<BufferCore>((core) => freeBuffer(core));
@@ -116,6 +116,9 @@ export class HostBuffer extends DeviceBuffer {
   view(dtype: DtypeName, length?: number): TensorData {
     const core = coreOf.buffer(this);
     core.device.buffer(this, "hostBuffer.view");
+    if (DTYPES[dtype] === undefined || dtype === "string") {
+      throw invalidParam(`hostBuffer.view: ${String(dtype)} is no dtype of device memory; pass a name such as "float32" or "uint8"`);
+    }
     const array = arrayOf(dtype);
     const most = Math.floor(core.sizeBytes / array.BYTES_PER_ELEMENT);
     const count = length ?? most;

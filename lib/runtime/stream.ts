@@ -234,7 +234,9 @@ export class Stream {
    * @throws AclError 107003 if it has been destroyed
    */
   static attach(device: Device, token: StreamToken): Stream {
-    const { machine } = coreOf.device(device);
+    const core = coreOf.device(device);
+    core.check();
+    const { machine } = core;
     const at = (Layout.STREAMS + token.stream * Words.SIZE) >> 2;
     const live = Atomics.load(machine.words, at + (Words.STATE >> 2)) !== StreamState.FREE;
     if (token.device !== device.id || !live || machine.words[at + (Words.GENERATION >> 2)] !== token.generation) {
