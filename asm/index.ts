@@ -13,3 +13,5 @@ export {
   release,
 } from "./mem/pool";
 export { executeTile } from "./core/interpreter";
+export { nextRegion } from "./kernels/control";
+export { runDma } from "./mem/dma";
