@@ -2,10 +2,10 @@
  * A device as one host thread sees it: the shared memory, this thread's instance of the core module, the driver, and who waits.
  * Everything below the public API goes through here; nothing here knows contexts' rules, buffers or models.
  */
-import type { AclError } from "../errors/acl-error";
-import { AclError as Failure } from "../errors/acl-error";
-import { deviceLost, internal, notSupported, outOfMemory } from "../errors/make";
+import { AclError } from "../errors/acl-error";
+import { deviceLost, internal, notSupported } from "../errors/make";
 import { Completions } from "./completions";
+import { Submitter } from "./submitter";
 import type { CoreExports } from "./core-exports";
 import type { Driver } from "./driver";
 import { InlineDriver } from "./driver-inline";
@@ -15,7 +15,6 @@ import { Heart } from "./heart";
 import { claimThread, hasOtherThreads, liveness, releaseThread } from "./host-threads";
 import {
   ABI_VERSION,
-  ARGUMENT_RING_BYTES,
   Core,
   DeviceState,
   Header,
@@ -24,10 +23,8 @@ import {
   MAILBOX_BYTES,
   PoolTag,
   PRIORITIES,
-  RING_SLOTS,
   SCRATCH_BYTES,
   STREAM_LIMIT,
-  Task,
   Thread,
   Trace,
   WORKER_LIMIT,
@@ -37,22 +34,9 @@ import { adoptModule, coreModule, instantiate } from "./module";
 import { classify } from "./traps";
 import type { MachineOptions, MachineToken } from "./types";
 
-const BUSY = -2;
-const FULL = -1;
-const ARGUMENTS_FULL = -3;
-const NO_RING = -5;
-/** A lock whose holder cannot be looked up is taken over after this long: holders do bounded work. */
-const LOCK_LIMIT_MS = 2000;
-/** How long a full ring may stay full before a blocking submit gives up. */
-const FULL_LIMIT_MS = 30_000;
+/** An attached thread looks this often whether the opener lives. */
 const OPENER_LOOK_MS = 400;
 export type Outcome = "reached" | "timeout" | "aborted";
-export enum LockKind {
-  STREAM,
-  TABLE,
-  POOL,
-}
-
 const open = new Set<Machine>();
 let exitHooked = false;
 
@@ -68,36 +52,21 @@ function hookExit(): void {
   }
 }
 
-export class Machine {
-  readonly memory: WebAssembly.Memory;
-  readonly bytes: Buffer;
-  readonly words: Uint32Array;
-  readonly ints: Int32Array;
-  readonly doubles: Float64Array;
+export class Machine extends Submitter {
   readonly core: CoreExports;
   readonly thread: number;
-  readonly device: number;
   readonly opener: boolean;
   readonly driver: Driver;
   readonly completions: Completions;
-  readonly counters = { killed: 0, traps: 0, takeOvers: 0 };
-  /** Set once the device is closed or gone: what every further call throws. */
-  lost: AclError | undefined;
   /** A view of device memory was handed to the user: this memory cannot be given to another device. */
   exposed = false;
   readonly #heart: Heart;
   readonly #busyFlags = new Uint8Array(STREAM_LIMIT);
   #busyStreams: number[] = [];
   #openerSeen = 0;
-  #quiet = 0;
 
   private constructor(memory: WebAssembly.Memory, options: MachineOptions, opener: boolean) {
-    this.memory = memory;
-    this.bytes = Buffer.from(memory.buffer);
-    this.words = new Uint32Array(memory.buffer);
-    this.ints = new Int32Array(memory.buffer);
-    this.doubles = new Float64Array(memory.buffer);
-    this.device = options.device;
+    super(memory, options.device);
     this.opener = opener;
     this.driver = this.#makeDriver(options);
     this.core = instantiate(memory, this.driver.now);
@@ -138,7 +107,7 @@ export class Machine {
     adoptModule(token.module);
     const words = new Uint32Array(token.memory.buffer, Layout.HEADER, Header.STATE);
     if (words[0] !== MAGIC || words[Header.VERSION >> 2] !== ABI_VERSION || token.abi !== ABI_VERSION) {
-      throw new Failure(107017, "Device.attach: the token is not of a device of this npurt version; pass what device.share() returned");
+      throw new AclError(107017, "Device.attach: the token is not of a device of this npurt version; pass what device.share() returned");
     }
     if (words[Header.STATE >> 2] !== DeviceState.OPEN) {
       throw deviceLost(token.device, "it was closed before this thread attached");
@@ -230,7 +199,7 @@ export class Machine {
         }
         return 1;
       } catch (next) {
-        if (next instanceof Failure) {
+        if (next instanceof AclError) {
           throw next;
         }
         cause = next;
@@ -246,198 +215,6 @@ export class Machine {
       }
     }
     return false;
-  }
-
-  // ---- submitting
-
-  /** Publishes one task and makes somebody look. Blocks while the ring is full. Returns its sequence. */
-  submit(stream: number, op: number, p0 = 0, p1 = 0, p2 = 0, p3 = 0, p4 = 0, p5 = 0): number {
-    if (this.lost !== undefined) {
-      throw this.lost;
-    }
-    let sequence = this.core.submit(stream, op, p0, p1, p2, p3, p4, p5);
-    for (let since = 0; sequence < 0; sequence = this.core.submit(stream, op, p0, p1, p2, p3, p4, p5)) {
-      since = this.#overcome(sequence, stream, since);
-    }
-    this.#hold(stream);
-    if (this.#quiet === 0) {
-      this.driver.kick();
-    }
-    return sequence;
-  }
-
-  /** A task that was submitted past this class is in flight. */
-  queued(stream: number): void {
-    this.#hold(stream);
-    this.driver.kick();
-  }
-
-  /** Runs `submit`; the cores are woken once, at its end. */
-  quietly<T>(submit: () => T): T {
-    this.#quiet++;
-    try {
-      return submit();
-    } finally {
-      this.#quiet--;
-      this.driver.kick();
-    }
-  }
-
-  /** As `submit`, with the first `sizeBytes` of this thread's mailbox as arguments. */
-  submitWithArguments(stream: number, op: number, sizeBytes: number, p1 = 0, p2 = 0, p3 = 0): number {
-    const send = (): number => this.core.submitWithArguments(stream, op, sizeBytes, p1, p2, p3, 0, 0);
-    return this.submitBy(stream, send);
-  }
-
-  /** Submits through `send`, one of the core's submit calls. */
-  submitBy(stream: number, send: () => number): number {
-    if (this.lost !== undefined) {
-      throw this.lost;
-    }
-    let answer = send();
-    for (let since = 0; answer < 0; answer = send()) {
-      since = this.#overcome(answer, stream, since);
-    }
-    this.#hold(stream);
-    if (this.#quiet === 0) {
-      this.driver.kick();
-    }
-    return answer;
-  }
-
-  /** `count` equal tasks. Returns the sequence of the last task of the stream. */
-  submitMany(stream: number, op: number, count: number, p0 = 0, p1 = 0, p2 = 0, p3 = 0): number {
-    for (let left = count; left > 0; ) {
-      const fitted = this.submitBy(stream, () => this.core.submitMany(stream, op, p0, p1, p2, p3, left) || FULL);
-      left -= fitted;
-    }
-    return this.core.tail(stream);
-  }
-
-  get cores(): number {
-    return this.words[(Layout.HEADER + Header.CORES) >> 2]!;
-  }
-
-  /** One past the highest stream index ever used. */
-  get streamHigh(): number {
-    return this.words[(Layout.HEADER + Header.STREAM_HIGH) >> 2]!;
-  }
-
-  /** Address of this thread's mailbox. */
-  get mailbox(): number {
-    return this.words[(Layout.THREADS + this.thread * Thread.SIZE + Thread.MAILBOX) >> 2]!;
-  }
-
-  /** Deals with a refused submit, blocking if need be; `since` is when the first refusal was (0: this is it). */
-  #overcome(answer: number, stream: number, since: number): number {
-    const now = performance.now();
-    const first = since || now;
-    switch (answer) {
-      case NO_RING:
-        this.#giveRing(stream);
-        return 0;
-      case BUSY:
-        this.#awaitLock(Layout.STREAMS + stream * 512, LockKind.STREAM, first);
-        return first;
-      case FULL:
-      case ARGUMENTS_FULL: {
-        this.driver.kick();
-        // A quarter of the ring at a time: one wake-up per 64 tasks.
-        const wanted = this.core.fence(stream) + (answer === FULL ? RING_SLOTS / 4 : 1);
-        if (!this.driver.block(stream, Math.min(wanted, this.core.tail(stream)), FULL_LIMIT_MS)) {
-          throw new Failure(
-            507002,
-            `stream ${stream} of device ${this.device} is full (${RING_SLOTS} tasks) and does not move; ${this.describeHead(stream)}`,
-          );
-        }
-        this.completions.poll();
-        return 0;
-      }
-      default:
-        throw new Failure(107003, `stream ${stream} of device ${this.device} is destroyed; create another`);
-    }
-  }
-
-  /** What stands at the head of a stream, for texts about streams that do not move. */
-  describeHead(stream: number): string {
-    const at = (Layout.STREAMS + stream * 512) >> 2;
-    const ring = this.words[at + 1]!;
-    if (ring === 0) {
-      return "it has no task";
-    }
-    const sequence = this.core.fence(stream) + 1;
-    const slot = ring + (sequence & this.words[at + 2]!) * Task.SIZE;
-    const op = this.bytes[slot + Task.OP]!;
-    const names = ["NOP", "RUN", "COPY", "COPY_2D", "COPY_STRIDED", "FILL", "BATCH", "RECORD", "WAIT", "WRITE_VALUE", "PROBE"];
-    const target = op === 8 ? ` for task ${this.words[(slot + Task.P1) >> 2]} of stream ${this.words[(slot + Task.P0) >> 2]}` : "";
-    return `its head is task ${sequence}, a ${names[op] ?? op}${target}`;
-  }
-
-  #giveRing(stream: number): void {
-    const ring = this.allocate(RING_SLOTS * Task.SIZE + ARGUMENT_RING_BYTES, PoolTag.RING, `the ring of stream ${stream}`);
-    const lock = Layout.STREAMS + stream * 512;
-    const answer = this.locked(lock, LockKind.STREAM, () => this.core.attachRing(stream, ring, RING_SLOTS, ring + RING_SLOTS * Task.SIZE));
-    if (answer === 0) {
-      this.release(ring); // another thread was first
-    }
-  }
-
-  // ---- locks
-
-  /** Repeats `call` while it answers that the lock at `address` is busy. */
-  locked(address: number, kind: LockKind, call: () => number): number {
-    const since = performance.now();
-    for (;;) {
-      const answer = call();
-      if (answer !== BUSY) {
-        return answer;
-      }
-      this.#awaitLock(address, kind, since);
-    }
-  }
-
-  /** The holder is descheduled, or dead: then its lock is taken over and what it guarded repaired. */
-  #awaitLock(address: number, kind: LockKind, sinceMs: number): void {
-    const holder = Atomics.load(this.ints, address >> 2);
-    if (holder === 0) {
-      return;
-    }
-    const life = liveness(this.memory.buffer, holder - 1);
-    if (life === "dead" || (life === "unknown" && performance.now() - sinceMs > LOCK_LIMIT_MS)) {
-      this.counters.takeOvers += this.core.takeOver(address, holder, kind);
-      return;
-    }
-    Atomics.wait(this.ints, address >> 2, holder, 1);
-  }
-
-  /** Changes a table (contexts, streams, events). */
-  table(call: () => number): number {
-    return this.locked(Layout.HEADER + Header.TABLE_LOCK, LockKind.TABLE, call);
-  }
-
-  // ---- memory
-
-  /** Address of `sizeBytes`, 64-aligned. @throws AclError 207001 naming `what` */
-  allocate(sizeBytes: number, tag: PoolTag, what: string, owner = 0): number {
-    const address = this.tryAllocate(sizeBytes, tag, owner);
-    if (address === 0) {
-      throw outOfMemory(this.device, sizeBytes, this.core.poolLargestFree(), what);
-    }
-    return address;
-  }
-
-  /** As `allocate`; 0 if it does not fit. */
-  tryAllocate(sizeBytes: number, tag: PoolTag, owner = 0): number {
-    const pool = Layout.HEADER + Header.POOL_LOCK;
-    return this.locked(pool, LockKind.POOL, () => {
-      const address = this.core.allocate(sizeBytes, tag, owner) >>> 0;
-      return address === 1 ? BUSY : address;
-    });
-  }
-
-  /** True if `address` was the start of a live allocation. */
-  release(address: number): boolean {
-    return this.locked(Layout.HEADER + Header.POOL_LOCK, LockKind.POOL, () => this.core.release(address)) === 1;
   }
 
   // ---- waiting
@@ -469,7 +246,7 @@ export class Machine {
         stopTimer = this.driver.timer(timeoutMs, () => finish("timeout"));
       }
       signal?.addEventListener("abort", onAbort, { once: true });
-      this.#hold(stream);
+      this.hold(stream);
       this.driver.watch();
     });
   }
@@ -477,7 +254,7 @@ export class Machine {
   /** Calls back when `sequence` has retired or the device is lost. */
   whenReached(stream: number, sequence: number, reached: (error: AclError | undefined) => void): void {
     this.completions.add(stream, sequence, reached);
-    this.#hold(stream);
+    this.hold(stream);
     this.driver.watch();
   }
 
@@ -497,7 +274,7 @@ export class Machine {
     this.#heart.settle();
   }
 
-  #hold(stream: number): void {
+  protected hold(stream: number): void {
     if (this.#busyFlags[stream] === 0) {
       this.#busyFlags[stream] = 1;
       this.#busyStreams.push(stream);

@@ -151,19 +151,23 @@ export class Executor {
     try {
       const model = this.#use();
       const variant = model.latest;
-      if (options !== undefined || feeds === null || typeof feeds !== "object" || !variant.matches(feeds)) {
+      const outputs = options?.outputs;
+      // The straight line: known shapes, own stream, no signal. Everything else, and everything wrong, is `#runWith`'s.
+      const plain =
+        options === undefined || (options.stream === undefined && options.signal === undefined && outputs !== undefined && variant.fits(outputs));
+      if (!plain || feeds === null || typeof feeds !== "object" || !variant.matches(feeds)) {
         return this.#runWith(model, feeds, options ?? {});
       }
       const frame = variant.take();
       if (frame === undefined) {
-        return Run.go(model, variant, feeds, NO_CONTROL);
+        return Run.go(model, variant, feeds, { stream: undefined, signal: undefined, outputs });
       }
       variant.load(frame, feeds);
       if (!launch(variant, frame)) {
-        return Run.follow(model, variant, frame, NO_CONTROL);
+        return Run.follow(model, variant, frame, { stream: undefined, signal: undefined, outputs });
       }
       try {
-        return Promise.resolve(conclude(variant, frame, undefined));
+        return Promise.resolve(conclude(variant, frame, outputs));
       } finally {
         variant.give(frame);
       }
@@ -278,8 +282,6 @@ export class Executor {
     this.dispose();
   }
 }
-
-const NO_CONTROL = { stream: undefined, signal: undefined, outputs: undefined };
 
 /** Starts a loaded frame on its own stream. A frame that could not be started goes back. */
 function launch(variant: Variant, frame: ReturnType<Variant["prepare"]>): boolean {

@@ -49,7 +49,7 @@ export function readFault(machine: Machine, number: number): FaultInfo | undefin
   const what = program === 0 ? `the ${op} task` : `tile ${word(Fault.TILE)} of node "${node ?? word(Fault.NODE)}"`;
   const why = TRAP_TEXTS[word(Fault.TRAP)] ?? TRAP_TEXTS[Trap.OTHER];
   const code = word(Fault.CODE);
-  const text = `device ${machine.device}, stream ${task.stream}, task ${sequence}: ${what} ${why} on ${who}`;
+  const text = `${what} ${why} on ${who} (task ${sequence} of stream ${task.stream})`;
   return { code, text, task, core, tile: word(Fault.TILE), ...(node === undefined ? {} : { node }) };
 }
 

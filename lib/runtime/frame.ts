@@ -4,7 +4,7 @@ import type { Port } from "../compile/types";
 import { PoolTag, TaskOp } from "../host/layout";
 import type { Machine } from "../host/machine";
 import type { StreamCore } from "./stream-core";
-import { arrayOf, type TensorData } from "./tensor";
+import { arrayOf, type TensorData, type TensorDataConstructor } from "./tensor";
 import type { Variant } from "./variant";
 
 const ALIGN = 64;
@@ -19,6 +19,7 @@ export class Frame {
   readonly address: number;
   readonly inputs: readonly TensorData[];
   readonly outputs: readonly TensorData[];
+  readonly outputArrays: readonly TensorDataConstructor[];
   /** Serves runs that name no stream. */
   readonly stream: StreamCore;
   readonly #machine: Machine;
@@ -54,6 +55,7 @@ export class Frame {
         const array = arrayOf(port.dtype);
         return new array(machine.memory.buffer, block + port.offsetBytes, port.sizeBytes / array.BYTES_PER_ELEMENT);
       });
+    this.outputArrays = outputs.map((port) => arrayOf(port.dtype));
     this.inputs = place(inputs, Binding.FIRST_INPUT, this.address + headBytes);
     this.outputs = place(outputs, Binding.FIRST_INPUT + inputs.length, this.address + headBytes + inputBytes);
   }

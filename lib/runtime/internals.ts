@@ -11,6 +11,8 @@ import type { PreparedRun } from "./prepared";
 import type { Frame } from "./frame";
 import type { Executor } from "./executor";
 import type { Model } from "./model";
+import type { DtypeName } from "../graph/dtype";
+import type { Tensor, TensorData } from "./tensor";
 
 export interface EventCore {
   readonly device: DeviceCore;
@@ -40,6 +42,8 @@ export const make = {} as {
   hostBuffer(core: BufferCore): HostBuffer;
   executor(model: Model): Executor;
   prepared(model: Model, frame: Frame): PreparedRun;
+  /** A tensor whose parts are known to fit. */
+  tensor(dtype: DtypeName, dims: readonly number[], data: TensorData): Tensor;
 };
 
 /** From a handle to what is behind it; each class fills in its own. */

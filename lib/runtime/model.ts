@@ -117,6 +117,14 @@ export class Model {
     }
   }
 
+  /** A model from a compilation that is already there. The caller holds it once. */
+  static adopt(device: DeviceCore, result: CompileResult, options: ModelOptions): Model {
+    const source = { bytes: result.program.image, folder: undefined, name: result.info.name };
+    const model = new Model(device, source, options, hashOf(source, options), result);
+    model.hold();
+    return model;
+  }
+
   static async #make(
     device: DeviceCore,
     source: ModelSource,

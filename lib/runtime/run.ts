@@ -14,17 +14,17 @@ const HELP_WHILE_BOOTING_NS = 20e6;
 /** Without other cores, a program this short is not worth a turn of the event loop. */
 const HELP_INLINE_NS = 1e6;
 
-/** Programs estimated below this are run by their caller. */
-export function helpLimitNs(stream: StreamCore): number {
-  const { machine, device } = stream;
-  const asked = device.options.helpBelowNs;
-  if (asked === 0 || machine.driver.name === "sim") {
+/** Programs estimated below this many nanoseconds are run by their caller. */
+function helpLimitNs(stream: StreamCore): number {
+  const { driver } = stream.machine;
+  const asked = stream.device.options.helpBelowNs;
+  if (asked === 0 || driver.name === "sim") {
     return 0;
   }
-  if (machine.driver.name === "inline") {
+  if (driver.name === "inline") {
     return Math.max(asked, HELP_INLINE_NS);
   }
-  return machine.driver.coresUp > 0 ? asked : Math.max(asked, HELP_WHILE_BOOTING_NS);
+  return driver.coresUp > 0 ? asked : Math.max(asked, HELP_WHILE_BOOTING_NS);
 }
 
 /**

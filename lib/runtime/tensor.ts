@@ -1,6 +1,7 @@
 /** A tensor in host memory: what a run takes and gives. */
 import { invalidParam } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
+import { make } from "./internals";
 
 /** Elements in row-major order. float16 and bfloat16 are their bits; bool is 0 or 1; 2- and 4-bit types are one byte per element. */
 export type TensorData =
@@ -19,10 +20,11 @@ export interface TensorDataConstructor {
   readonly BYTES_PER_ELEMENT: number;
   readonly name: string;
   new (length: number): TensorData;
+  new (source: TensorData): TensorData;
   new (buffer: ArrayBufferLike, byteOffset: number, length: number): TensorData;
 }
 
-const BY_DTYPE: Partial<Record<DtypeName, TensorDataConstructor>> = {
+const BY_DTYPE: Partial<Record<DtypeName, unknown>> = {
   float32: Float32Array,
   float64: Float64Array,
   int8: Int8Array,
@@ -40,7 +42,7 @@ const BY_DTYPE: Partial<Record<DtypeName, TensorDataConstructor>> = {
 
 /** The array that holds elements of `dtype`. */
 export function arrayOf(dtype: DtypeName): TensorDataConstructor {
-  return BY_DTYPE[dtype] ?? Uint8Array;
+  return (BY_DTYPE[dtype] ?? Uint8Array) as TensorDataConstructor;
 }
 
 /** Array elements of `dtype` per tensor element: 2 for complex types. */
@@ -71,6 +73,26 @@ export function countOf(dims: readonly number[]): number {
   return count;
 }
 
+/** Data of a tensor that the runtime itself makes: no need to check it. */
+let trusted: TensorData | undefined;
+
+function checkTensor(dtype: DtypeName, dims: readonly number[], data: TensorData): void {
+  const entry = DTYPES[dtype];
+  if (entry === undefined || entry.bytes === 0) {
+    throw invalidParam(`Tensor: dtype "${String(dtype)}" cannot be held on a device; use one of ${Object.keys(DTYPES).join(", ")} except string`);
+  }
+  const wanted = countOf(dims) * lanesOf(dtype);
+  const name = data?.constructor?.name;
+  const fits =
+    name === arrayOf(dtype).name || (name === "Float16Array" && dtype === "float16") || (name === "Buffer" && arrayOf(dtype) === Uint8Array);
+  if (!fits) {
+    throw invalidParam(`Tensor: ${dtype} is held in a ${arrayOf(dtype).name}, not in ${name ?? String(data)}`);
+  }
+  if (!dims.every((dim) => Number.isInteger(dim) && dim >= 0) || data.length !== wanted) {
+    throw invalidParam(`Tensor: dims [${dims.join(", ")}] of ${dtype} need ${wanted} elements and data has ${data.length}`);
+  }
+}
+
 /**
  * Data with its element type and dims. `data` is used as it is, not copied; a tensor that a run returns owns its data.
  * @example new Tensor("float32", [1, 3], Float32Array.of(1, 2, 3))
@@ -80,22 +102,19 @@ export class Tensor {
   readonly dims: readonly number[];
   readonly data: TensorData;
 
+  static {
+    make.tensor = (dtype, dims, data) => {
+      trusted = data;
+      return new Tensor(dtype, dims, data);
+    };
+  }
+
   /** @throws AclError 107000 if `data` is not the array of `dtype`, or does not have as many elements as `dims` */
   constructor(dtype: DtypeName, dims: readonly number[], data: TensorData) {
-    const entry = DTYPES[dtype];
-    if (entry === undefined || entry.bytes === 0) {
-      throw invalidParam(`Tensor: dtype "${String(dtype)}" cannot be held on a device; use one of ${Object.keys(DTYPES).join(", ")} except string`);
+    if (data !== trusted) {
+      checkTensor(dtype, dims, data);
     }
-    const wanted = countOf(dims) * lanesOf(dtype);
-    const name = data?.constructor?.name;
-    const fits =
-      name === arrayOf(dtype).name || (name === "Float16Array" && dtype === "float16") || (name === "Buffer" && arrayOf(dtype) === Uint8Array);
-    if (!fits) {
-      throw invalidParam(`Tensor: ${dtype} is held in a ${arrayOf(dtype).name}, not in ${name ?? String(data)}`);
-    }
-    if (!dims.every((dim) => Number.isInteger(dim) && dim >= 0) || data.length !== wanted) {
-      throw invalidParam(`Tensor: dims [${dims.join(", ")}] of ${dtype} need ${wanted} elements and data has ${data.length}`);
-    }
+    trusted = undefined;
     this.dtype = dtype;
     this.dims = dims;
     this.data = data;

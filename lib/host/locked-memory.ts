@@ -1,0 +1,90 @@
+/** The shared memory as one host thread sees it, and what is done in it under a lock: the pool and the tables. */
+import { outOfMemory } from "../errors/make";
+import type { CoreExports } from "./core-exports";
+import { liveness } from "./host-threads";
+import { Header, Layout, type PoolTag } from "./layout";
+
+/** What the core answers when a lock is held. */
+export const BUSY = -2;
+/** A lock whose holder cannot be looked up is taken over after this long: holders do bounded work. */
+const LOCK_LIMIT_MS = 2000;
+
+/** What a lock guards, as `takeOver` of the core numbers it. */
+export enum LockKind {
+  STREAM,
+  TABLE,
+  POOL,
+}
+
+export abstract class LockedMemory {
+  readonly memory: WebAssembly.Memory;
+  readonly bytes: Buffer;
+  readonly words: Uint32Array;
+  readonly ints: Int32Array;
+  readonly device: number;
+  readonly counters = { killed: 0, traps: 0, takeOvers: 0 };
+  /** This thread's instance of the core module. */
+  abstract readonly core: CoreExports;
+
+  protected constructor(memory: WebAssembly.Memory, device: number) {
+    this.memory = memory;
+    this.bytes = Buffer.from(memory.buffer);
+    this.words = new Uint32Array(memory.buffer);
+    this.ints = new Int32Array(memory.buffer);
+    this.device = device;
+  }
+
+  /** Repeats `call` while it answers that the lock at `address` is busy. */
+  locked(address: number, kind: LockKind, call: () => number): number {
+    const since = performance.now();
+    for (;;) {
+      const answer = call();
+      if (answer !== BUSY) {
+        return answer;
+      }
+      this.awaitLock(address, kind, since);
+    }
+  }
+
+  /** The holder is descheduled, or dead: then its lock is taken over and what it guarded repaired. */
+  protected awaitLock(address: number, kind: LockKind, sinceMs: number): void {
+    const holder = Atomics.load(this.ints, address >> 2);
+    if (holder === 0) {
+      return;
+    }
+    const life = liveness(this.memory.buffer, holder - 1);
+    if (life === "dead" || (life === "unknown" && performance.now() - sinceMs > LOCK_LIMIT_MS)) {
+      this.counters.takeOvers += this.core.takeOver(address, holder, kind);
+      return;
+    }
+    Atomics.wait(this.ints, address >> 2, holder, 1);
+  }
+
+  /** Changes a table (contexts, streams, events). */
+  table(call: () => number): number {
+    return this.locked(Layout.HEADER + Header.TABLE_LOCK, LockKind.TABLE, call);
+  }
+
+  /** Address of `sizeBytes`, 64-aligned. @throws AclError 207001 naming `what` */
+  allocate(sizeBytes: number, tag: PoolTag, what: string, owner = 0): number {
+    const address = this.tryAllocate(sizeBytes, tag, owner);
+    if (address === 0) {
+      throw outOfMemory(this.device, sizeBytes, this.core.poolLargestFree(), what);
+    }
+    return address;
+  }
+
+  /** As `allocate`; 0 if it does not fit. */
+  tryAllocate(sizeBytes: number, tag: PoolTag, owner = 0): number {
+    const pool = Layout.HEADER + Header.POOL_LOCK;
+    return this.locked(pool, LockKind.POOL, () => {
+      const address = this.core.allocate(sizeBytes, tag, owner) >>> 0;
+      return address === 1 ? BUSY : address;
+    });
+  }
+
+  /** True if `address` was the start of a live allocation. */
+  release(address: number): boolean {
+    return this.locked(Layout.HEADER + Header.POOL_LOCK, LockKind.POOL, () => this.core.release(address)) === 1;
+  }
+}
