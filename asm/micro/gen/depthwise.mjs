@@ -134,7 +134,8 @@ export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, t
     }
   ${channelBlocks(
     build.vectors * 4,
-    (vectors) => `depthwiseTable${vectors}(table, next, length, tablePitch, channel << 2, weights + (channel << 2), weightPitch, bias + (channel << 2), target + (channel << 2), targetNext);`,
+    (vectors) =>
+      `depthwiseTable${vectors}(table, next, length, tablePitch, channel << 2, weights + (channel << 2), weightPitch, bias + (channel << 2), target + (channel << 2), targetNext);`,
   ).replaceAll("\n  ", "\n    ")}
     table += 8;
     target += targetPitch << 1;

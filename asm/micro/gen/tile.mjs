@@ -25,7 +25,9 @@ export function tile(build, shape) {
   const { kind = "float", rows, vectors, panels = 1, first } = shape;
   const { zero, step } = KINDS[kind];
   const panelBytes = build.vectors * 16;
-  const cells = times(rows, (row) => times(panels, (panel) => times(vectors, (vector) => ({ row, panel, vector, sum: `c${row}_${panel}_${vector}` })))).flat(2);
+  const cells = times(rows, (row) =>
+    times(panels, (panel) => times(vectors, (vector) => ({ row, panel, vector, sum: `c${row}_${panel}_${vector}` }))),
+  ).flat(2);
   const offsetIn = ({ panel, vector }) => panel * panelBytes + vector * 16;
   const pointer = (row) => `a${row}`;
   const panelPointer = (panel) => (panel === 0 ? "b" : `b${panel}`);
@@ -38,10 +40,13 @@ export function tile(build, shape) {
   times(rows, (row) => lines.push(`let ${pointer(row)}: usize = <usize>load<u32>(table, ${row * 4}) + offset;`));
   times(panels - 1, (panel) => lines.push(`let b${panel + 1} = b + pitch * ${panel + 1};`));
   lines.push("const end = b + length;", "while (b < end) {");
-  times(panels, (panel) => times(vectors, (vector) => lines.push(`  const w${panel}_${vector} = v128.load(${panelPointer(panel)}, ${vector * 16});`)));
+  times(panels, (panel) =>
+    times(vectors, (vector) => lines.push(`  const w${panel}_${vector} = v128.load(${panelPointer(panel)}, ${vector * 16});`)),
+  );
   times(rows, (row) => {
     lines.push(`  const x${row} = v128.load32_splat(${pointer(row)});`);
-    for (const { panel, vector, sum } of cells.filter((one) => one.row === row)) lines.push(`  ${sum} = ${step(build, `x${row}`, `w${panel}_${vector}`, sum)};`);
+    for (const { panel, vector, sum } of cells.filter((one) => one.row === row))
+      lines.push(`  ${sum} = ${step(build, `x${row}`, `w${panel}_${vector}`, sum)};`);
   });
   times(rows, (row) => lines.push(`  ${pointer(row)} += 4;`));
   times(panels, (panel) => lines.push(`  ${panelPointer(panel)} += ${panelBytes};`));

@@ -1,0 +1,219 @@
+/**
+ * Chooses the build of the micro module: the highest that the user allows, that this engine can compile, and that gives the right answers.
+ * Wider builds need V8 flags while their code is compiled; the flags are process-wide, so they are set for as short as possible and only on
+ * versions of V8 that were tried.
+ */
+import fs from "node:fs";
+import path from "node:path";
+import v8 from "node:v8";
+import { AclError } from "../errors/acl-error";
+import type { KernelExports } from "./kernel-exports";
+import { testKernels } from "./kernel-test";
+
+export const KERNEL_BUILDS = ["base", "relaxed", "wide"] as const;
+export type KernelBuild = (typeof KERNEL_BUILDS)[number];
+
+export interface KernelChoice {
+  /** The highest build allowed: the option, else NPURT_KERNELS, else "wide". */
+  readonly asked: KernelBuild;
+  readonly used: KernelBuild;
+  /** Why `used` is lower than `asked`; "" if it is not. */
+  readonly why: string;
+}
+
+export interface Kernels extends KernelChoice {
+  /** One compilation serves all threads: hand this to the cores. */
+  readonly module: WebAssembly.Module;
+}
+
+export interface KernelOptions {
+  readonly kernels?: string | undefined;
+  /** Throw where a lower build would run. */
+  readonly strict?: boolean | undefined;
+}
+
+/** Major and minor of V8 as one number. */
+const [major = 0, minor = 0] = process.versions.v8.split(".").map(Number);
+const V8_VERSION = major * 100 + minor;
+/** First version with relaxed SIMD without a flag, and the oldest where the flag was tried. */
+const RELAXED_FREE = 1104;
+const RELAXED_TRIED = 1103;
+/** First version whose revectoriser does something for us. */
+const REVECTORISE = 1306;
+
+interface Flag {
+  readonly name: string;
+  /** What V8 has when nobody says otherwise. */
+  readonly usual: boolean;
+}
+const RELAXED: Flag = { name: "experimental-wasm-relaxed-simd", usual: false };
+const REVECTORISER: Flag = { name: "experimental-wasm-revectorize", usual: false };
+const LAZY: Flag = { name: "wasm-lazy-compilation", usual: true };
+const TIERING: Flag = { name: "wasm-dynamic-tiering", usual: true };
+
+function setFlag({ name }: Flag, on: boolean): void {
+  v8.setFlagsFromString(`--${on ? "" : "no-"}${name}`);
+}
+
+/** What the user started Node with, as far as it says: V8 has no way to ask for the value of a flag. */
+function valueAtStart({ name, usual }: Flag): boolean {
+  const words = [...process.execArgv, ...(process.env["NODE_OPTIONS"] ?? "").split(/\s+/)].map((word) => word.replaceAll("_", "-"));
+  const said = words.filter((word) => word === `--${name}` || word === `--no-${name}`).at(-1);
+  return said === undefined ? usual : said === `--${name}`;
+}
+
+/** Runs `work` with the flags set, then puts all of them back but `kept`. */
+function withFlags<T>(flags: readonly (readonly [Flag, boolean])[], kept: readonly Flag[], work: () => T): T {
+  for (const [flag, on] of flags) setFlag(flag, on);
+  try {
+    return work();
+  } finally {
+    for (const [flag] of flags) if (!kept.includes(flag)) setFlag(flag, valueAtStart(flag));
+  }
+}
+
+const read = (build: KernelBuild): Uint8Array<ArrayBuffer> => fs.readFileSync(path.join(__dirname, `../../asm/micro.${build}.wasm`));
+
+function compileRelaxed(): WebAssembly.Module | string {
+  if (V8_VERSION < RELAXED_TRIED) return `V8 ${process.versions.v8} has no relaxed SIMD`;
+  const flags = V8_VERSION < RELAXED_FREE ? ([[RELAXED, true]] as const) : [];
+  return withFlags(flags, [], () => {
+    const bytes = read("relaxed");
+    return WebAssembly.validate(bytes) ? new WebAssembly.Module(bytes) : `V8 ${process.versions.v8} does not accept relaxed SIMD`;
+  });
+}
+
+/**
+ * V8 reads the revectoriser's flag when optimised code is made, which goes on in the background after compilation: eager and without dynamic
+ * tiering it starts at once for all functions, and `whenTieredUp` says when the flag may go back.
+ */
+function compileWide(): WebAssembly.Module | string {
+  if (V8_VERSION < REVECTORISE) return `V8 ${process.versions.v8} cannot make 256-bit code (13.6 can)`;
+  if (process.arch !== "x64") return `256-bit code needs x64, this is ${process.arch}`;
+  const flags = [
+    [REVECTORISER, true],
+    [LAZY, false],
+    [TIERING, false],
+  ] as const;
+  const bytes = read("wide");
+  if (!WebAssembly.validate(bytes)) return `V8 ${process.versions.v8} does not accept relaxed SIMD`;
+  return withFlags(flags, [REVECTORISER], () => new WebAssembly.Module(bytes));
+}
+
+function compile(build: KernelBuild): WebAssembly.Module | string {
+  try {
+    if (build === "wide") return compileWide();
+    return build === "relaxed" ? compileRelaxed() : new WebAssembly.Module(read("base"));
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** Compiled builds of this thread, and why one cannot run: the answer does not change while a process lives. */
+const known = new Map<KernelBuild, WebAssembly.Module | string>();
+
+/** The module of one build if it compiles and passes its known-answer test, else why not. */
+export function kernelModule(build: KernelBuild): WebAssembly.Module | string {
+  let found = known.get(build);
+  if (found === undefined) {
+    found = compile(build);
+    // Below base there is nothing to fall to, and the tests of the package cover it: no time is spent on it at open.
+    const wrong = typeof found === "string" || build === "base" ? "" : testKernels(found);
+    if (build === "wide" && typeof found !== "string") watchTierUp(found);
+    if (wrong !== "") found = `its known-answer test failed (${wrong})`;
+    known.set(build, found);
+  }
+  return found;
+}
+
+function askedBuild(option: string | undefined): KernelBuild {
+  const [name, place] = option === undefined ? [process.env["NPURT_KERNELS"] || "wide", "NPURT_KERNELS"] : [option, "option kernels"];
+  const build = KERNEL_BUILDS.find((one) => one === name);
+  if (build === undefined) throw new AclError(107000, `${place} is "${name}"; it must be one of ${KERNEL_BUILDS.join(", ")}`);
+  return build;
+}
+
+/**
+ * The build to run.
+ * @throws AclError 107000 for an unknown name
+ * @throws AclError 507033 if no build works, or with `strict` if not the one asked for
+ */
+export function chooseKernels(options: KernelOptions = {}): Kernels {
+  const asked = askedBuild(options.kernels);
+  const reasons: string[] = [];
+  for (let level = KERNEL_BUILDS.indexOf(asked); level >= 0; level--) {
+    const used = KERNEL_BUILDS[level]!;
+    const module = kernelModule(used);
+    if (typeof module !== "string") return { asked, used, why: reasons.join("; "), module };
+    reasons.push(`${used}: ${module}`);
+    if (options.strict) break;
+  }
+  const advice = options.strict ? `allow a lower build or leave "strict" out` : "install npurt again or run its build";
+  throw new AclError(507033, `kernels "${asked}" cannot run (${reasons.join("; ")}); ${advice}`);
+}
+
+/** An instance over a device's memory, with its own scratch at `scratch` (MICRO_SCRATCH_BYTES of asm/abi/micro.ts, 64-aligned). */
+export function instantiateKernels(module: WebAssembly.Module, memory: WebAssembly.Memory, scratch: number): KernelExports {
+  const exports = new WebAssembly.Instance(module, { env: { memory } }).exports as unknown as KernelExports;
+  exports.bind(scratch);
+  return exports;
+}
+
+let tieredUp: Promise<string> = Promise.resolve("");
+
+/**
+ * Resolves when the optimised code of `wide` is in place and the process's flags are as they were: "" if that code too gives the right answers,
+ * else the first wrong one. At once where `wide` is not in use.
+ */
+export function whenTieredUp(): Promise<string> {
+  return tieredUp;
+}
+
+const TIER_UP_POLL_MS = 20;
+const TIER_UP_LIMIT_MS = 3000;
+/** Nothing became faster for so many looks. */
+const TIER_UP_QUIET = 4;
+
+/** Watches the speed of the module from the outside, since V8 does not tell when background compilation ends. Keeps no process alive. */
+function watchTierUp(module: WebAssembly.Module): void {
+  tieredUp = new Promise((resolve) => {
+    const looks = speedProbe(module);
+    const best = looks.map(() => Number.POSITIVE_INFINITY);
+    const end = performance.now() + TIER_UP_LIMIT_MS;
+    let quiet = 0;
+    const timer = setInterval(() => {
+      let faster = false;
+      looks.forEach((look, index) => {
+        const time = look();
+        if (time < best[index]! * 0.7) faster = true;
+        best[index] = Math.min(best[index]!, time);
+      });
+      quiet = faster ? 0 : quiet + 1;
+      if (quiet < TIER_UP_QUIET && performance.now() < end) return;
+      clearInterval(timer);
+      setFlag(REVECTORISER, valueAtStart(REVECTORISER));
+      resolve(testKernels(module));
+    }, TIER_UP_POLL_MS);
+    timer.unref();
+  });
+}
+
+/** Times of a few functions of different size, in ms: each gets several times faster when its optimised code arrives. */
+function speedProbe(module: WebAssembly.Module): (() => number)[] {
+  const SCRATCH = 65536;
+  const WORK = 3 * 65536;
+  const memory = new WebAssembly.Memory({ initial: 8, maximum: 8, shared: true });
+  const e = instantiateKernels(module, memory, SCRATCH);
+  const time = (work: () => void) => (): number => {
+    const start = performance.now();
+    work();
+    return performance.now() - start;
+  };
+  return [
+    time(() => e.gemm(48, 48, 64, WORK, 256, WORK, 64 * 4 * e.panelColumns(), WORK + 65536, 192, 1)),
+    time(() => e.softmaxRows(4, 1024, WORK, 4096, WORK + 65536, 4096)),
+    time(() => e.depthwiseRow(5, 1, 28, 32, WORK, 4096, 128, WORK, WORK, WORK + 65536, 128)),
+    time(() => e.winogradInput(WORK, 16, 16, 16, 1, 1, 4, 0, 16, WORK + 65536, 1024)),
+    time(() => e.gemmInteger(48, 48, 256, WORK, 256, WORK, WORK, WORK + 65536, 192)),
+  ];
+}
