@@ -18,20 +18,20 @@ function tensor(feed) {
   return new ort.Tensor(feed.dtype, data, feed.dims);
 }
 
-/** The model's inputs with open dims set to 1, or to what `dims` says. */
-function feedsOf(session, dims = {}) {
+/** The model's inputs with open dims set to 1. */
+function feedsOf(session) {
   return session.inputMetadata
     .filter((input) => input.isTensor)
     .map(({ name: input, type, shape }) => ({
       name: input,
       dtype: type,
-      dims: shape.map((dim) => (typeof dim === "number" && dim > 0 ? dim : (dims[dim] ?? 1))),
+      dims: shape.map((dim) => (typeof dim === "number" && dim > 0 ? dim : 1)),
     }));
 }
 
-async function open({ model, feeds, dims }) {
+async function open({ model, feeds }) {
   const session = await ort.InferenceSession.create(model, options);
-  const inputs = Object.fromEntries((feeds ?? feedsOf(session, dims)).map((feed) => [feed.name, tensor(feed)]));
+  const inputs = Object.fromEntries((feeds ?? feedsOf(session)).map((feed) => [feed.name, tensor(feed)]));
   return {
     run: () => session.run(inputs),
     output: async () => outputSample((await session.run(inputs))[session.outputNames[0]].data),

@@ -1,6 +1,6 @@
 /** The commands and their options. A command's own file is loaded only when it is called. */
-import { Command } from "commander";
-import type { Assignment } from "./arguments";
+import { Command, Option } from "commander";
+import { type Assignment, assignments, nonNegativeInteger, positiveInteger } from "./arguments";
 
 export interface DeviceFlags {
   readonly driver: "threads" | "sim" | "inline";
@@ -30,6 +30,8 @@ export function createProgram(): Command {
     .showSuggestionAfterError(true)
     .showHelpAfterError("(npurt --help lists the commands and options)")
     .exitOverride();
+  addRun(program);
+  addInspect(program);
   addDoctor(program);
   program.addHelpText("after", "\nExit codes: 0 done, 1 failed, 2 wrong usage.\nUnexpected error? --verbose shows where it came from.");
   return program;
@@ -37,6 +39,40 @@ export function createProgram(): Command {
 
 function packageVersion(): string {
   return (require("../../../package.json") as { version: string }).version;
+}
+
+function addRun(program: Command): void {
+  program
+    .command("run <model>")
+    .description("run an ONNX model and show its outputs and times")
+    .option("-i, --input <name=file.npy|random>", "feed an input from a .npy file; inputs left out get random values", assignments, [])
+    .option("-o, --output <name=file.npy>", "write an output to a .npy file", assignments, [])
+    .option("-d, --dim <name=size>", "size of a dim that the model leaves open (default 1)", assignments, [])
+    .option("-r, --repeat <n>", "run n times and show median and 95th percentile", positiveInteger("--repeat"), 1)
+    .option("--seed <n>", "seed of the random inputs", nonNegativeInteger("--seed"), 1)
+    .addOption(new Option("--driver <name>", "how the device runs").choices(["threads", "inline", "sim"]).default("threads"))
+    .option("--cores <n>", "cores of the device (default: all that this process may use)", positiveInteger("--cores"))
+    .option("--json", "print one JSON object")
+    .option("--verbose", "show the stack of an error")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ npurt run mnist.onnx\n  $ npurt run mnist.onnx --input image=digit.npy --output score=score.npy\n  $ npurt run digits.onnx --dim N=64 --repeat 100 --json",
+    )
+    .action(async (model: string, flags: RunFlags) => {
+      await (require("./run") as typeof import("./run")).run(model, flags);
+    });
+}
+
+function addInspect(program: Command): void {
+  program
+    .command("inspect <model>")
+    .description("show a model's graph, its program for the device, and its memory plan")
+    .option("-d, --dim <name=size>", "size of a dim that the model leaves open (default 1)", assignments, [])
+    .option("--json", "print one JSON object")
+    .option("--verbose", "show the stack of an error")
+    .action(async (model: string, flags: InspectFlags) => {
+      await (require("./inspect") as typeof import("./inspect")).inspect(model, flags);
+    });
 }
 
 function addDoctor(program: Command): void {

@@ -3,8 +3,10 @@
  * One process per device; one thread per core that holds its tiles and tasks; one async track per stream that holds tasks and runs;
  * a flow ties the tiles of one run together wherever it moves to another core.
  */
+import fs from "node:fs";
 import { WORKER_LIMIT } from "../../asm/abi/device";
-import type { TraceRecord, TraceSnapshot } from "./trace";
+import type { Device } from "../runtime/device";
+import { readTrace, type TraceRecord, type TraceSnapshot } from "./trace";
 
 export interface TimelineEvent {
   readonly ph: "X" | "M" | "b" | "e" | "s" | "t" | "f";
@@ -23,6 +25,22 @@ export interface Timeline {
   readonly traceEvents: readonly TimelineEvent[];
   readonly displayTimeUnit: "ns";
   readonly otherData: Readonly<Record<string, string | number>>;
+}
+
+/**
+ * Writes what the trace of `device` holds to `file`, from time 0 on. The device must have been opened with `trace`.
+ * @returns how many events the file has, and how many records the trace had already overwritten
+ */
+export function writeTimeline(device: Device, file: string): { readonly events: number; readonly lost: number } {
+  const { driver, cores, kernels } = device.info();
+  const snapshot = readTrace(device.memory);
+  const npurt = (require("../../../package.json") as { version: string }).version;
+  const { node, v8 } = process.versions;
+  const startUs = snapshot.records.reduce((least, record) => Math.min(least, record.startUs), Number.POSITIVE_INFINITY);
+  const records = snapshot.records.map((record) => ({ ...record, startUs: record.startUs - startUs, endUs: record.endUs - startUs }));
+  const timeline = toTimeline([{ ...snapshot, records }], { npurt, node, v8, driver, cores, kernels: kernels.used });
+  fs.writeFileSync(file, JSON.stringify(timeline));
+  return { events: timeline.traceEvents.length, lost: snapshot.lost };
 }
 
 /** `metadata`: versions and settings that a reader of the timeline needs to make sense of it. */

@@ -1,0 +1,77 @@
+/** The task suite: what a call costs around its kernels. One process per measurement. */
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { encodeModel } from "../../examples/digits/onnx-writer.mjs";
+import { median } from "../harness.mjs";
+import { ensurePeers } from "../peers.mjs";
+
+const COLD_STARTS = 5;
+const script = (name) => fileURLToPath(new URL(name, import.meta.url));
+const run = promisify(execFile);
+
+async function child(node, file, ...args) {
+  const { stdout } = await run(node, ["--no-warnings", script(file), ...args.map(String)], { maxBuffer: 2 ** 24 });
+  return JSON.parse(stdout);
+}
+
+/** One Add of 16 elements: all that a run costs besides its kernel. */
+function oneNodeCase(name) {
+  const value = (tensor) => ({ name: tensor, dtype: "float32", dims: [16] });
+  const feeds = [value("a"), { ...value("b"), seed: 2 }];
+  const model = encodeModel({ name: "add", nodes: [{ op: "Add", inputs: ["a", "b"], outputs: ["y"] }], inputs: feeds, outputs: [value("y")] });
+  return { name, feeds, model, tfjs: { op: "add" } };
+}
+
+async function coldStartRows({ node, ours }, context) {
+  const runtimes = { ours: "npurt", ...(ours || !ensurePeers() ? {} : { web: "onnxruntime-web", node: "onnxruntime-node" }) };
+  const samples = Object.fromEntries(Object.keys(runtimes).map((key) => [key, []]));
+  for (let round = 0; round < COLD_STARTS; round++) {
+    for (const [key, runtime] of Object.entries(runtimes)) samples[key].push(await child(node, "cold-start.mjs", runtime));
+  }
+  const medians = (pick) => Object.fromEntries(Object.entries(samples).map(([key, values]) => [key, median(values.map(pick))]));
+  return [
+    context.row(
+      "task",
+      "cold start: require to first digit",
+      medians(({ ms }) => ms),
+    ),
+    context.row(
+      "task",
+      "cold start: process memory",
+      medians(({ rssBytes }) => rssBytes / 1e6),
+      "MB",
+    ),
+  ];
+}
+
+/** What measure.mjs measures: one process each; its answer is a list of {case, value, unit?}. */
+const MEASUREMENTS = ["empty-tasks", "region-barrier", "device", "killed-core", "delay-under-load", "delay-during-load"];
+
+export async function taskRows(options, context, { comparedRows, chosen, progress }) {
+  const rows = await comparedRows(
+    chosen([oneNodeCase(`one-node graph, await run, ${options.threads > 1 ? "threads" : "inline"}`)]),
+    options,
+    context,
+  );
+  const bar = progress(MEASUREMENTS.length + 1);
+  for (const name of MEASUREMENTS) {
+    try {
+      const answers = await child(options.node, "measure.mjs", name, options.threads);
+      for (const { case: text, value, unit } of answers) if (options.filter.test(text)) rows.push(context.row("task", text, { ours: value }, unit));
+    } catch (error) {
+      context.note(
+        `${name}: ${String(error.stderr || error.message)
+          .trim()
+          .split("\n")
+          .slice(-6)
+          .join(" | ")}`,
+      );
+    }
+    bar.step(name);
+  }
+  if (options.filter.test("cold start")) rows.push(...(await coldStartRows(options, context)));
+  bar.step("cold start");
+  bar.stop();
+  return rows;
+}
