@@ -8,7 +8,8 @@ export type DtypeName =
   | "float4e2m1" | "float8e8m0" | "uint2" | "int2";
 
 interface DtypeInfo {
-  readonly code: Dtype;
+  /** A `Dtype` of asm/abi, as a number: public types never mention the device's layouts. */
+  readonly code: number;
   /** Bytes per element on the device (2- and 4-bit types take a byte there); 0 for string, which never gets there. */
   readonly bytes: number;
   /** Bits per element in a file or a feed. */

@@ -3,7 +3,8 @@ import "./symbols";
 import { AclError } from "../errors/acl-error";
 import { aborted, checkOptions } from "../errors/make";
 import { coreOf, type EventCore, make } from "./internals";
-import { checkWait, type WaitOptions } from "./stream-core";
+import { checkWait } from "./stream-core";
+import type { WaitOptions } from "./types";
 
 export class Event {
   readonly #core: EventCore;

@@ -8,18 +8,18 @@ import { AclError } from "../errors/acl-error";
 import { aborted, checkInteger, checkOptions, invalidHandle, invalidParam } from "../errors/make";
 import { Device } from "./device";
 import { type DeviceCore, openDevices } from "./device-core";
-import { checkFeeds, checkOutputs, type Shapes } from "./feeds";
+import { checkFeeds, checkOutputs } from "./feeds";
 import { coreOf, make } from "./internals";
-import { type LoadProgress, Model } from "./model";
+import { Model } from "./model";
 import type { PreparedRun } from "./prepared";
 import { conclude, Run, start } from "./run";
 import type { Stream } from "./stream";
 import { Tensor } from "./tensor";
-import type { Feeds, Results, Variant } from "./variant";
+import type { Feeds, LoadProgress, Results, Shapes } from "./types";
+import type { Variant } from "./variant";
 
 export type { ModelInfo, ValueInfo } from "../compile/types";
-export type { LoadProgress } from "./model";
-export type { Feeds, Results } from "./variant";
+export type { Feeds, LoadProgress, Results } from "./types";
 
 export interface LoadOptions {
   /** Where to run. Default: the open device with the lowest number; if there is none, one is opened. */

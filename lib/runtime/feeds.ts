@@ -3,9 +3,8 @@ import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { nearestName } from "../errors/make";
 import { arrayOf, countOf, lanesOf, Tensor, type TensorData } from "./tensor";
-import { type Feeds, type Results, sameDims, type Variant } from "./variant";
-
-export type Shapes = Readonly<Record<string, readonly number[]>>;
+import type { Feeds, Results, Shapes } from "./types";
+import { sameDims, type Variant } from "./variant";
 
 function mismatch(model: string, text: string): AclError {
   return new AclError(100017, `run of ${model}: ${text}`);

@@ -8,7 +8,8 @@ import { AclError } from "../errors/acl-error";
 import { aborted } from "../errors/make";
 import { DataStore } from "./data-store";
 import type { DeviceCore } from "./device-core";
-import { type Shapes, signatureOf } from "./feeds";
+import { signatureOf } from "./feeds";
+import type { LoadProgress, Shapes } from "./types";
 import { Variant } from "./variant";
 
 export interface ModelSource {
@@ -27,12 +28,6 @@ export interface ModelOptions {
 export interface LoadControl {
   readonly signal: AbortSignal | undefined;
   readonly onProgress: ((progress: LoadProgress) => void) | undefined;
-}
-
-export interface LoadProgress {
-  readonly phase: string;
-  /** 0 to 1 over the whole load. */
-  readonly fraction: number;
 }
 
 type CompileAsync = (

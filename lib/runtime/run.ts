@@ -7,7 +7,8 @@ import type { Frame } from "./frame";
 import type { Model } from "./model";
 import type { StreamCore } from "./stream-core";
 import { Tensor, type TensorData } from "./tensor";
-import type { Feeds, Results, Variant } from "./variant";
+import type { Feeds, Results } from "./types";
+import type { Variant } from "./variant";
 
 /** Until the cores are up nobody else can run anything, so the caller does even what takes this long. */
 const HELP_WHILE_BOOTING_NS = 20e6;

@@ -8,11 +8,7 @@ import { type CopyShape, type Operand, resolve, transfer } from "./copy";
 import type { DeviceCore } from "./device-core";
 import { deviceFailure, faultsOf } from "./failures";
 import type { EventCore } from "./internals";
-
-export interface WaitOptions {
-  readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
-}
+import type { WaitOptions } from "./types";
 
 const PROBES: Readonly<Record<string, Probe>> = {
   nothing: Probe.NOTHING,

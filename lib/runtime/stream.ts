@@ -10,7 +10,8 @@ import type { Device } from "./device";
 import type { Event } from "./event";
 import { coreOf, make } from "./internals";
 import { PreparedRun } from "./prepared";
-import { StreamCore, type WaitOptions } from "./stream-core";
+import { StreamCore } from "./stream-core";
+import type { WaitOptions } from "./types";
 import { submitStrided } from "./strided";
 
 /** Device memory: a buffer handle, or an address from `buffer.address` plus an offset. */
@@ -42,7 +43,7 @@ export interface StreamToken {
   readonly generation: number;
 }
 
-export type { WaitOptions } from "./stream-core";
+export type { WaitOptions } from "./types";
 
 export class Stream {
   readonly #core: StreamCore;

@@ -7,11 +7,8 @@ import type { DataStore } from "./data-store";
 import type { DeviceCore } from "./device-core";
 import { Frame } from "./frame";
 import { make } from "./internals";
-import { arrayOf, Tensor, type TensorData } from "./tensor";
-
-/** What a run is fed: tensors, or bare arrays for inputs whose dims are known. */
-export type Feeds = Readonly<Record<string, Tensor | TensorData>>;
-export type Results = Record<string, Tensor>;
+import { arrayOf, Tensor } from "./tensor";
+import type { Feeds, Results } from "./types";
 
 const ALIGN = 64;
 /** Arenas are bits of one 64-bit word. */
