@@ -15,13 +15,19 @@ export function modelInfo(model: ImportedModel): ModelInfo {
   return { name, producer, irVersion, opsets, metadata, inputs: graph.inputs.map(info), outputs: graph.outputs.map(info) };
 }
 
-/** @throws AclError 100017 when a shape is missing, unknown, or does not fit the declared one */
+/**
+ * Without any `shapes`, open dims count as 1: most often they are the batch, and a program for other shapes is compiled when it is asked for.
+ * @throws AclError 100017 when a shape is missing, unknown, or does not fit the declared one
+ */
 export function bindShapes({ graph, options }: CompileState): void {
   const shapes = new Map(Object.entries(options.shapes ?? {}));
   const symbols = new Map<string, { readonly size: number; readonly input: string }>();
   for (const name of shapes.keys()) {
     if (!graph.inputs.some((input) => input.name === name)) {
-      throw new AclError(100017, `shapes: the model has no input "${name}"; its inputs are ${graph.inputs.map((input) => `"${input.name}"`).join(", ")}`);
+      throw new AclError(
+        100017,
+        `shapes: the model has no input "${name}"; its inputs are ${graph.inputs.map((input) => `"${input.name}"`).join(", ")}`,
+      );
     }
   }
   for (const input of graph.inputs) {
@@ -32,7 +38,8 @@ export function bindShapes({ graph, options }: CompileState): void {
     }
   }
   for (const input of graph.inputs) {
-    input.dims = input.dims?.map((dim) => (typeof dim === "string" ? (symbols.get(dim)?.size ?? dim) : dim));
+    const open = options.shapes === undefined ? 1 : undefined;
+    input.dims = input.dims?.map((dim) => (typeof dim === "string" ? (symbols.get(dim)?.size ?? open ?? dim) : dim));
     checkInput(input);
   }
   for (const output of graph.outputs) {
@@ -47,7 +54,10 @@ function checkGiven(input: Value, given: readonly number[], symbols: Map<string,
     throw new AclError(100017, `shapes: "${input.name}" is given ${formatDims(given)}; dims are whole numbers of zero or more`);
   }
   if (input.dims && input.dims.length !== given.length) {
-    throw new AclError(100017, `shapes: "${input.name}" is given ${formatDims(given)}, the model declares ${input.dims.length} dims ${formatDims(input.dims)}`);
+    throw new AclError(
+      100017,
+      `shapes: "${input.name}" is given ${formatDims(given)}, the model declares ${input.dims.length} dims ${formatDims(input.dims)}`,
+    );
   }
   input.dims?.forEach((dim: Dim, axis) => {
     const size = given[axis]!;
@@ -68,10 +78,16 @@ function checkGiven(input: Value, given: readonly number[], symbols: Map<string,
 function checkInput(input: Value): void {
   const { dtype, dims } = input;
   if (dtype === undefined || DTYPES[dtype].bytes === 0) {
-    throw new AclError(100026, `input "${input.name}" has ${dtype === undefined ? "no element type" : `element type ${dtype}, which no device holds`}`);
+    throw new AclError(
+      100026,
+      `input "${input.name}" has ${dtype === undefined ? "no element type" : `element type ${dtype}, which no device holds`}`,
+    );
   }
   if (!dims || !isConcrete(dims)) {
-    throw new AclError(100017, `input "${input.name}" has ${dims ? `open dims ${formatDims(dims)}` : "no declared shape"}; pass its dims in \`shapes\``);
+    throw new AclError(
+      100017,
+      `input "${input.name}" has ${dims ? `open dims ${formatDims(dims)}` : "no declared shape"}; pass its dims in \`shapes\``,
+    );
   }
   if (sizeOf(dims) * DTYPES[dtype].bytes >= 2 ** 32) {
     throw new AclError(100017, `input "${input.name}" of ${formatDims(dims)} is larger than a device's memory`);

@@ -1,15 +1,32 @@
 /** encode: data blobs get their offsets, then the plan becomes the program image. */
 import { DTYPES } from "../graph/dtype";
-import type { Graph, Value } from "../graph/ir";
+import type { Value } from "../graph/ir";
 import { sizeOf } from "../graph/tensor";
+import { encode } from "../program/encode";
 import { readsOf } from "./operands";
 import { aligned } from "./plan";
 import type { CompileState } from "./pipeline";
 import type { DataSegment, Port } from "./types";
 
 export function encodeProgram(state: CompileState): void {
+  const { graph, program, regions, plan } = state;
   state.data = placeData(state);
-  void ports;
+  const { image, costNs, instructionCount, regionCount } = encode({
+    regions: regions!,
+    blobs: program!.blobs,
+    inputs: graph.inputs.length,
+    outputs: graph.outputs.length,
+    arenaBytes: plan!.arenaBytes,
+  });
+  state.compiled = {
+    image,
+    inputs: ports(graph.inputs),
+    outputs: ports(graph.outputs),
+    arenaBytes: plan!.arenaBytes,
+    costNs,
+    instructionCount,
+    regionCount,
+  };
 }
 
 /** Data that the executor has keeps its place; the rest is appended. */
@@ -33,7 +50,8 @@ function placeData({ program, options, regions }: CompileState): { segments: Dat
   return { segments, end };
 }
 
-export function ports(values: readonly Value[]): Port[] {
+/** Values side by side, as a frame holds them. */
+function ports(values: readonly Value[]): Port[] {
   let offset = 0;
   return values.map((value) => {
     const dims = value.dims as readonly number[];
@@ -43,4 +61,3 @@ export function ports(values: readonly Value[]): Port[] {
     return port;
   });
 }
-export type { Graph };

@@ -29,7 +29,10 @@ export function fuse(instructions: readonly Instruction[]): Instruction[] {
   const writtenAt = new Map<Blob, number>();
   for (const original of instructions) {
     let instruction = original;
-    for (let next: Taken | undefined; (next = takeProducer(instruction, out, writtenAt, (blob) => readerCount.get(blob) === 1 && writers.get(blob)?.length === 1)); ) {
+    for (
+      let next: Taken | undefined;
+      (next = takeProducer(instruction, out, writtenAt, (blob) => readerCount.get(blob) === 1 && writers.get(blob)?.length === 1));
+    ) {
       // A blob that both read is read once from now on.
       const own = new Set(readsOf(instruction).map(({ blob }) => blob));
       for (const blob of new Set(readsOf(out[next.at]!).map((view) => view.blob))) {
@@ -53,7 +56,12 @@ interface Taken {
   readonly merged: Instruction;
 }
 
-function takeProducer(reader: Instruction, out: readonly (Instruction | undefined)[], writtenAt: ReadonlyMap<Blob, number>, single: (blob: Blob) => boolean): Taken | undefined {
+function takeProducer(
+  reader: Instruction,
+  out: readonly (Instruction | undefined)[],
+  writtenAt: ReadonlyMap<Blob, number>,
+  single: (blob: Blob) => boolean,
+): Taken | undefined {
   if (reader.op !== "map" || reader.strip.outputs.length !== 1) {
     return undefined;
   }
@@ -63,7 +71,12 @@ function takeProducer(reader: Instruction, out: readonly (Instruction | undefine
     if (at === undefined || !producer || view.blob.binding !== "arena" || !single(view.blob)) {
       continue;
     }
-    const merged = producer.op === "map" ? mergeMaps(producer, reader, view) : producer.op === "conv" || producer.op === "matmul" ? mergeEpilogue(producer, reader, view) : undefined;
+    const merged =
+      producer.op === "map"
+        ? mergeMaps(producer, reader, view)
+        : producer.op === "conv" || producer.op === "matmul"
+          ? mergeEpilogue(producer, reader, view)
+          : undefined;
     if (merged) {
       return { at, merged };
     }
@@ -73,7 +86,8 @@ function takeProducer(reader: Instruction, out: readonly (Instruction | undefine
 
 const samePlace = (a: View, b: View): boolean => a.blob === b.blob && a.offsetBytes === b.offsetBytes && a.dtype === b.dtype && sameLayout(a, b);
 /** Every read of the blob goes through a view that equals what the producer wrote. */
-const readsWhole = (reader: MapInstruction, written: View): boolean => readsOf(reader).every((view) => view.blob !== written.blob || samePlace(view, written));
+const readsWhole = (reader: MapInstruction, written: View): boolean =>
+  readsOf(reader).every((view) => view.blob !== written.blob || samePlace(view, written));
 
 function mergeMaps(producer: MapInstruction, reader: MapInstruction, view: View): Instruction | undefined {
   const [output, ...rest] = producer.strip.outputs;
@@ -107,7 +121,13 @@ function keepsValue(stored: View, result: View): boolean {
 function mergeEpilogue(producer: Product, reader: MapInstruction, view: View): Instruction | undefined {
   const result = reader.strip.outputs[0]!.view;
   const { target } = producer;
-  if (target.dtype !== "float32" || result.dtype !== "float32" || !samePlace(view, target) || !readsWhole(reader, target) || !sameLayout(result, target)) {
+  if (
+    target.dtype !== "float32" ||
+    result.dtype !== "float32" ||
+    !samePlace(view, target) ||
+    !readsWhole(reader, target) ||
+    !sameLayout(result, target)
+  ) {
     return undefined;
   }
   const before = producer.epilogue ?? { values: [{ kind: "accumulator", type: "f32" } as const], outputs: [{ view: target, value: 0 }] };
@@ -120,7 +140,8 @@ function mergeEpilogue(producer: Product, reader: MapInstruction, view: View): I
   return { ...producer, target: placed, epilogue: { ...strip, outputs: [{ view: placed, value: strip.outputs[0]!.value }] } };
 }
 
-const fits = (strip: Strip, mostInputs: number): boolean => strip.values.length <= MOST_VALUES && strip.values.filter(({ kind }) => kind === "input").length <= mostInputs;
+const fits = (strip: Strip, mostInputs: number): boolean =>
+  strip.values.length <= MOST_VALUES && strip.values.filter(({ kind }) => kind === "input").length <= mostInputs;
 
 /** The strip of `reader` with what it read from `hole` replaced by the result of `producer`. */
 function splice(producer: Strip, reader: Strip, hole: Blob): Strip | undefined {

@@ -19,7 +19,7 @@ export interface Resolved {
 }
 
 /** Works on symbolic dims as well; then nodes whose values are not known simply stay. */
-export function inferGraph({ graph }: { readonly graph: Graph }): void {
+export function* inferGraph({ graph }: { readonly graph: Graph }): Generator<void> {
   requireOps(graph.nodes);
   const kept: Node[] = [];
   for (const node of graph.nodes) {
@@ -27,6 +27,7 @@ export function inferGraph({ graph }: { readonly graph: Graph }): void {
     if (!inferNode(upgraded)) {
       kept.push(upgraded);
     }
+    yield;
   }
   graph.nodes = kept;
 }
@@ -55,7 +56,15 @@ function inferNode(node: Node): boolean {
   if (node.outputs.length > (op.outputs ?? 1)) {
     throw new AclError(100022, `${what} has ${node.outputs.length} outputs; this operator gives at most ${op.outputs ?? 1}`);
   }
-  const types = op.infer(nameInputs(op, node.inputs.map((input) => input && typeOf(input)), what), attributes, { node: what, outputs: node.outputs.length });
+  const types = op.infer(
+    nameInputs(
+      op,
+      node.inputs.map((input) => input && typeOf(input)),
+      what,
+    ),
+    attributes,
+    { node: what, outputs: node.outputs.length },
+  );
   node.outputs.forEach((output, index) => {
     const type = types[index];
     if (output && !type) {

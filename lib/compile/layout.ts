@@ -21,7 +21,9 @@ export function chooseLayouts({ graph }: CompileState): void {
 
 function follow(node: Node): void {
   for (const output of node.outputs) {
-    const like = node.inputs.find((input) => input && !input.constant && input.dims?.join() === output?.dims?.join()) ?? node.inputs.find((input) => input?.layout?.length === output?.dims?.length);
+    const like =
+      node.inputs.find((input) => input && !input.constant && input.dims?.join() === output?.dims?.join()) ??
+      node.inputs.find((input) => input?.layout?.length === output?.dims?.length);
     setLayout(output, like?.layout);
   }
 }

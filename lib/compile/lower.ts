@@ -8,7 +8,7 @@ import { dense } from "../ops/views";
 import { resolve } from "./infer";
 import type { CompileState } from "./pipeline";
 
-export function lowerGraph(state: CompileState): void {
+export function* lowerGraph(state: CompileState): Generator<void> {
   const { graph } = state;
   const program = new LoweredProgram();
   const bytes = ({ dtype, dims }: Value): number => sizeOf(dims as number[]) * DTYPES[dtype!].bytes;
@@ -33,6 +33,7 @@ export function lowerGraph(state: CompileState): void {
       describeNode(node),
     );
     op.lower(new Lowering(program, node), operands, attributes);
+    yield;
   }
   graph.outputs.forEach((value, index) => {
     const view = program.viewOf(value);

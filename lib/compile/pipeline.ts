@@ -31,7 +31,8 @@ export interface Pass {
   readonly name: string;
   /** Left out with `disable`; passes without this flag are needed for what follows. */
   readonly optional?: boolean;
-  run(state: CompileState): void;
+  /** A long pass yields now and then, so that a compilation on the calling thread can let the event loop run. */
+  run(state: CompileState): void | Generator<void>;
 }
 
 const PASSES: readonly Pass[] = [
@@ -47,24 +48,39 @@ const PASSES: readonly Pass[] = [
 ];
 export const passNames = (): string[] => PASSES.map(({ name }) => name);
 
-/** Runs the passes up to `options.stopAfter`. */
-export function runPipeline(bytes: Uint8Array, options: CompileOptions): CompileState {
+/** Runs the passes up to `options.stopAfter`; yields between pieces of work. */
+export function* pipelineSteps(bytes: Uint8Array, options: CompileOptions): Generator<void, CompileState> {
   checkPassNames(options);
   const model = importOnnx(bytes, options.folder);
   const state: CompileState = { options, graph: model.graph, info: modelInfo(model) };
   verifyGraph(state.graph, "import");
+  yield;
   for (const pass of PASSES) {
     if (!(pass.optional && options.disable?.includes(pass.name))) {
-      pass.run(state);
+      const steps = pass.run(state);
+      if (steps) {
+        yield* steps;
+      }
       if (!state.program) {
         verifyGraph(state.graph, `pass "${pass.name}"`);
       }
     }
+    yield;
     if (pass.name === options.stopAfter) {
       break;
     }
   }
   return state;
+}
+
+export function runPipeline(bytes: Uint8Array, options: CompileOptions): CompileState {
+  const steps = pipelineSteps(bytes, options);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) {
+      return value;
+    }
+  }
 }
 
 function checkPassNames({ disable = [], stopAfter }: CompileOptions): void {
@@ -84,7 +100,10 @@ function checkPassNames({ disable = [], stopAfter }: CompileOptions): void {
 
 /** Model file -> program image and data. Pure: the result depends on the arguments (and files beside the model) only, and can be posted between threads. */
 export function compileModel(bytes: Uint8Array, options: CompileOptions = {}): CompileResult {
-  const { info, compiled, data } = runPipeline(bytes, options);
+  return resultOf(runPipeline(bytes, options));
+}
+
+export function resultOf({ info, compiled, data, options }: CompileState): CompileResult {
   if (!compiled || !data) {
     throw new AclError(100000, `compile: \`stopAfter: "${options.stopAfter}"\` leaves no program; use describe() to look at the result of a pass`);
   }

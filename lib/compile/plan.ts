@@ -3,6 +3,7 @@
  * share bytes. Larger blobs are placed first, each into the smallest gap that holds it. The result is checked by replaying the lifetimes.
  */
 import { AclError } from "../errors/acl-error";
+import { internal } from "../errors/make";
 import { DTYPES } from "../graph/dtype";
 import { sameLayout } from "../ops/views";
 import type { Blob, Instruction, View } from "../program/types";
@@ -105,11 +106,23 @@ function reusable(instruction: Instruction, region: readonly Instruction[], inde
   }
   const reads = readsOf(instruction);
   const fits = (view: View): boolean =>
-    DTYPES[view.dtype].bytes === DTYPES[target.dtype].bytes && view.offsetBytes === target.offsetBytes && sameLayout(view, target) && view.blob.sizeBytes === target.blob.sizeBytes;
+    DTYPES[view.dtype].bytes === DTYPES[target.dtype].bytes &&
+    view.offsetBytes === target.offsetBytes &&
+    sameLayout(view, target) &&
+    view.blob.sizeBytes === target.blob.sizeBytes;
   return reads.find(({ blob }) => {
     const life = lives.get(blob);
-    const alone = region.every((other) => other === instruction || [...readsOf(other), ...writesOf(other)].every((view) => lives.get(view.blob) !== life));
-    return life && life !== born && life.last === index && life.first < index && alone && reads.every((view) => lives.get(view.blob) !== life || fits(view));
+    const alone = region.every(
+      (other) => other === instruction || [...readsOf(other), ...writesOf(other)].every((view) => lives.get(view.blob) !== life),
+    );
+    return (
+      life &&
+      life !== born &&
+      life.last === index &&
+      life.first < index &&
+      alone &&
+      reads.every((view) => lives.get(view.blob) !== life || fits(view))
+    );
   })?.blob;
 }
 
@@ -127,7 +140,9 @@ function join(lives: Map<Blob, Life>, source: Blob, target: Blob): void {
 export function place(lives: readonly Lifetime[]): number[] {
   const offsets = new Array<number>(lives.length).fill(0);
   const placed: number[] = [];
-  const order = lives.map((_, index) => index).sort((a, b) => lives[b]!.sizeBytes - lives[a]!.sizeBytes || lives[a]!.first - lives[b]!.first || a - b);
+  const order = lives
+    .map((_, index) => index)
+    .sort((a, b) => lives[b]!.sizeBytes - lives[a]!.sizeBytes || lives[a]!.first - lives[b]!.first || a - b);
   for (const index of order) {
     const { first, last, sizeBytes } = lives[index]!;
     const busy = placed
@@ -164,15 +179,20 @@ export function largestLive(lives: readonly Lifetime[]): number {
   return most;
 }
 
-/** Walks the regions with the set of live placements. @throws AclError 500000 when two of them share a byte: a defect of the planner */
+/** Walks the regions with the set of live placements. @throws AclError 507000 when two of them share a byte: a defect of the planner */
 export function replay(placements: readonly (Lifetime & { readonly offsetBytes: number })[]): void {
   const starts = [...placements].sort((a, b) => a.first - b.first);
   let live: typeof starts = [];
   for (const next of starts) {
     live = live.filter(({ last }) => last >= next.first);
     for (const other of live) {
-      if (other.sizeBytes > 0 && next.sizeBytes > 0 && other.offsetBytes < next.offsetBytes + next.sizeBytes && next.offsetBytes < other.offsetBytes + other.sizeBytes) {
-        throw new AclError(500000, `memory plan: bytes ${next.offsetBytes}..${next.offsetBytes + next.sizeBytes} are live twice in region ${next.first}`);
+      if (
+        other.sizeBytes > 0 &&
+        next.sizeBytes > 0 &&
+        other.offsetBytes < next.offsetBytes + next.sizeBytes &&
+        next.offsetBytes < other.offsetBytes + other.sizeBytes
+      ) {
+        throw internal(`memory plan: bytes ${next.offsetBytes}..${next.offsetBytes + next.sizeBytes} are live twice in region ${next.first}`);
       }
     }
     live.push(next);

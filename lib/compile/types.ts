@@ -23,7 +23,7 @@ export interface ModelInfo {
 export interface CompileOptions {
   /** Folder that external data may be read from; nothing outside it is ever opened. Undefined: external data is refused. */
   readonly folder?: string;
-  /** Concrete dims of each graph input. Inputs whose dims are all numbers may be left out. */
+  /** Concrete dims of each graph input. Inputs whose dims are all numbers may be left out. Without any, open dims count as 1. */
   readonly shapes?: Readonly<Record<string, readonly number[]>>;
   /** Data blobs that the executor already holds: key -> byte offset in the data binding; the next free offset is `dataBytes`. */
   readonly known?: Readonly<Record<string, number>>;

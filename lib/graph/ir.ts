@@ -24,7 +24,17 @@ export interface Value {
   source?: string;
 }
 
-export type Attribute = number | bigint | string | Uint8Array | Stored | Graph | readonly number[] | readonly bigint[] | readonly string[] | readonly Stored[];
+export type Attribute =
+  | number
+  | bigint
+  | string
+  | Uint8Array
+  | Stored
+  | Graph
+  | readonly number[]
+  | readonly bigint[]
+  | readonly string[]
+  | readonly Stored[];
 
 export interface Node {
   /** Unique in its graph; shows in errors, faults and traces. */

@@ -24,7 +24,9 @@ export function printGraph(graph: Graph, options: { readonly whole?: boolean } =
   }
   for (const value of valuesOf(graph)) {
     if (value.constant) {
-      lines.push(`constant ${typed(value)} = ${value.source === undefined ? "" : `source ${JSON.stringify(value.source)} `}${stored(value.constant)}`);
+      lines.push(
+        `constant ${typed(value)} = ${value.source === undefined ? "" : `source ${JSON.stringify(value.source)} `}${stored(value.constant)}`,
+      );
     }
   }
   for (const node of graph.nodes) {
@@ -73,7 +75,13 @@ function printAttribute(value: Attribute, stored: (constant: Stored) => string, 
   const items: readonly (number | bigint | string | Stored)[] = value;
   const kind = typeof items[0] === "bigint" ? "is" : typeof items[0] === "string" ? "ss" : typeof items[0] === "object" ? "ts" : "fs";
   const text = items.map((item) =>
-    typeof item === "number" ? printNumber(item) : typeof item === "object" ? `${item.dtype}[${item.dims}] ${stored(item)}` : typeof item === "string" ? JSON.stringify(item) : String(item),
+    typeof item === "number"
+      ? printNumber(item)
+      : typeof item === "object"
+        ? `${item.dtype}[${item.dims}] ${stored(item)}`
+        : typeof item === "string"
+          ? JSON.stringify(item)
+          : String(item),
   );
   return `${kind} [${text.join(", ")}]`;
 }

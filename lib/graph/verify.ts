@@ -75,7 +75,9 @@ function checkValue(value: Value, defined: ReadonlyMap<Value, string>): string[]
       problems.push(`constant "${value.name}" has type ${constant.dtype}[${constant.dims}] but is declared ${value.dtype}[${value.dims}]`);
     }
     if (constant.bytes.byteLength !== sizeOf(constant.dims) * DTYPES[constant.dtype].bytes) {
-      problems.push(`constant "${value.name}" holds ${constant.bytes.byteLength} bytes, its shape needs ${sizeOf(constant.dims) * DTYPES[constant.dtype].bytes}`);
+      problems.push(
+        `constant "${value.name}" holds ${constant.bytes.byteLength} bytes, its shape needs ${sizeOf(constant.dims) * DTYPES[constant.dtype].bytes}`,
+      );
     }
   }
   return problems;

@@ -69,10 +69,42 @@ const int64 = sample("int64", { a: values("int64", [3], [9007199254740993n, -7n,
 const divide = (a: bigint, b: bigint): bigint => (b === 0n ? 0n : a / b); // the device's rule for zero: nothing traps
 const power = (a: bigint, b: bigint): bigint => (b < 0n ? (a === 1n ? 1n : a === -1n ? (b % 2n === 0n ? 1n : -1n) : 0n) : a ** b);
 
-export const Add = binary({ name: "Add", newest: 14, strip: "add", takes: "number", real: (a, b) => a + b, whole: (a, b) => a + b, samples: [...NUMBERS, int32, int64] });
-export const Sub = binary({ name: "Sub", newest: 14, strip: "sub", takes: "number", real: (a, b) => a - b, whole: (a, b) => a - b, samples: [...NUMBERS, int32, int64] });
-export const Mul = binary({ name: "Mul", newest: 14, strip: "mul", takes: "number", real: (a, b) => a * b, whole: (a, b) => a * b, samples: [...NUMBERS, int32, int64] });
-export const Div = binary({ name: "Div", newest: 14, strip: "div", takes: "number", real: (a, b) => a / b, whole: divide, samples: [...NUMBERS, int32, int64] });
+export const Add = binary({
+  name: "Add",
+  newest: 14,
+  strip: "add",
+  takes: "number",
+  real: (a, b) => a + b,
+  whole: (a, b) => a + b,
+  samples: [...NUMBERS, int32, int64],
+});
+export const Sub = binary({
+  name: "Sub",
+  newest: 14,
+  strip: "sub",
+  takes: "number",
+  real: (a, b) => a - b,
+  whole: (a, b) => a - b,
+  samples: [...NUMBERS, int32, int64],
+});
+export const Mul = binary({
+  name: "Mul",
+  newest: 14,
+  strip: "mul",
+  takes: "number",
+  real: (a, b) => a * b,
+  whole: (a, b) => a * b,
+  samples: [...NUMBERS, int32, int64],
+});
+export const Div = binary({
+  name: "Div",
+  newest: 14,
+  strip: "div",
+  takes: "number",
+  real: (a, b) => a / b,
+  whole: divide,
+  samples: [...NUMBERS, int32, int64],
+});
 
 const TRUTHS = [
   sample("bool", { a: values("bool", [4], [0, 0, 1, 1]), b: values("bool", [4], [0, 1, 0, 1]) }),
@@ -85,11 +117,56 @@ const COMPARED: readonly Sample[] = [
   sample("floats", { a: ramp([3, 5]), b: ramp([5]) }),
   sample("int64", { a: values("int64", [3], [9007199254740993n, 2n, 3n]), b: values("int64", [3], [9007199254740992n, 2n, 4n]) }),
 ];
-export const Equal = binary({ name: "Equal", newest: 19, strip: "eq", takes: "any", gives: "bool", real: (a, b) => +(a === b), whole: (a, b) => (a === b ? 1n : 0n), samples: COMPARED });
-export const Less = binary({ name: "Less", newest: 13, strip: "lt", takes: "number", gives: "bool", real: (a, b) => +(a < b), whole: (a, b) => (a < b ? 1n : 0n), samples: COMPARED });
-export const LessOrEqual = binary({ name: "LessOrEqual", newest: 16, strip: "le", takes: "number", gives: "bool", real: (a, b) => +(a <= b), whole: (a, b) => (a <= b ? 1n : 0n), samples: COMPARED });
-export const Greater = binary({ name: "Greater", newest: 13, strip: "gt", takes: "number", gives: "bool", real: (a, b) => +(a > b), whole: (a, b) => (a > b ? 1n : 0n), samples: COMPARED });
-export const GreaterOrEqual = binary({ name: "GreaterOrEqual", newest: 16, strip: "ge", takes: "number", gives: "bool", real: (a, b) => +(a >= b), whole: (a, b) => (a >= b ? 1n : 0n), samples: COMPARED });
+export const Equal = binary({
+  name: "Equal",
+  newest: 19,
+  strip: "eq",
+  takes: "any",
+  gives: "bool",
+  real: (a, b) => +(a === b),
+  whole: (a, b) => (a === b ? 1n : 0n),
+  samples: COMPARED,
+});
+export const Less = binary({
+  name: "Less",
+  newest: 13,
+  strip: "lt",
+  takes: "number",
+  gives: "bool",
+  real: (a, b) => +(a < b),
+  whole: (a, b) => (a < b ? 1n : 0n),
+  samples: COMPARED,
+});
+export const LessOrEqual = binary({
+  name: "LessOrEqual",
+  newest: 16,
+  strip: "le",
+  takes: "number",
+  gives: "bool",
+  real: (a, b) => +(a <= b),
+  whole: (a, b) => (a <= b ? 1n : 0n),
+  samples: COMPARED,
+});
+export const Greater = binary({
+  name: "Greater",
+  newest: 13,
+  strip: "gt",
+  takes: "number",
+  gives: "bool",
+  real: (a, b) => +(a > b),
+  whole: (a, b) => (a > b ? 1n : 0n),
+  samples: COMPARED,
+});
+export const GreaterOrEqual = binary({
+  name: "GreaterOrEqual",
+  newest: 16,
+  strip: "ge",
+  takes: "number",
+  gives: "bool",
+  real: (a, b) => +(a >= b),
+  whole: (a, b) => (a >= b ? 1n : 0n),
+  samples: COMPARED,
+});
 
 /** The exponent may be of another type: it is converted to the type of the base. */
 export const Pow = defineOp({

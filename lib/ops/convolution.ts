@@ -96,9 +96,17 @@ export const Conv = defineOp({
   },
   tolerance: { relative: 1e-5, absolute: 2e-5, why: "f32 sums over taps and channels against float64" },
   samples: [
-    sample("3x3 with pads and bias", { x: noise([1, 3, 7, 6]), weights: fixed(noise([4, 3, 3, 3], 2)), bias: fixed(noise([4], 3)) }, { attributes: { pads: [1, 1, 1, 1] } }),
+    sample(
+      "3x3 with pads and bias",
+      { x: noise([1, 3, 7, 6]), weights: fixed(noise([4, 3, 3, 3], 2)), bias: fixed(noise([4], 3)) },
+      { attributes: { pads: [1, 1, 1, 1] } },
+    ),
     sample("5x5 same upper", { x: noise([1, 1, 8, 8]), weights: fixed(noise([2, 1, 5, 5], 2)) }, { attributes: { auto_pad: "SAME_UPPER" as never } }),
-    sample("stride 2, dilation 2", { x: noise([2, 2, 9, 9]), weights: fixed(noise([3, 2, 3, 3], 2)) }, { attributes: { strides: [2, 2], dilations: [2, 2] } }),
+    sample(
+      "stride 2, dilation 2",
+      { x: noise([2, 2, 9, 9]), weights: fixed(noise([3, 2, 3, 3], 2)) },
+      { attributes: { strides: [2, 2], dilations: [2, 2] } },
+    ),
     sample("groups", { x: noise([1, 4, 5, 5]), weights: fixed(noise([6, 2, 3, 3], 2)) }, { attributes: { group: 2 } }),
     sample("depthwise", { x: noise([1, 5, 6, 6]), weights: fixed(noise([5, 1, 3, 3], 2)) }, { attributes: { group: 5, pads: [1, 1, 1, 1] } }),
     sample("1x1", { x: noise([1, 9, 4, 5]), weights: fixed(noise([17, 9, 1, 1], 2)) }),

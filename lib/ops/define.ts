@@ -146,7 +146,10 @@ export function readAttributes(definition: AnyOp, attributes: ReadonlyMap<string
   for (const name of attributes.keys()) {
     if (!(name in specs) && !IGNORED.has(name)) {
       const known = Object.keys(specs).filter((each) => !each.startsWith("$"));
-      throw new AclError(100023, `${what} has an attribute "${name}" that the operator does not know; it has ${known.length > 0 ? known.join(", ") : "none"}`);
+      throw new AclError(
+        100023,
+        `${what} has an attribute "${name}" that the operator does not know; it has ${known.length > 0 ? known.join(", ") : "none"}`,
+      );
     }
   }
   return read;

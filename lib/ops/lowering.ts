@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { AclError } from "../errors/acl-error";
+import { internal } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import { describeNode, type Node, type Value } from "../graph/ir";
 import { decode, encode, sizeOf, type Stored, type Tensor } from "../graph/tensor";
@@ -48,9 +49,13 @@ export class LoweredProgram {
     }
     const { constant } = value;
     if (!constant) {
-      throw new AclError(500000, `value "${value.name}" is read before it is lowered`);
+      throw internal(`value "${value.name}" is read before it is lowered`);
     }
-    const view = dense(this.dataBlob(value.name, keyOf(value), () => constant.bytes), constant.dtype, constant.dims);
+    const view = dense(
+      this.dataBlob(value.name, keyOf(value), () => constant.bytes),
+      constant.dtype,
+      constant.dims,
+    );
     this.views.set(value, view);
     return view;
   }
@@ -212,7 +217,7 @@ export class Lowering {
       return view;
     }
     const like = this.temporary(dtype, view.dims, memoryOrder(view), `${view.blob.name}.${dtype}`);
-    this.map(like, [view], (s, value) => s.cast(value, stripType(dtype)));
+    this.map(like, [view], (_, value) => value!);
     return like;
   }
 
@@ -229,7 +234,7 @@ export class Lowering {
     }
     const inner = this.temporary(dtype, target.dims, layout);
     write(inner);
-    this.map(target, [inner], (s, value) => s.cast(value, stripType(target.dtype)));
+    this.map(target, [inner], (_, value) => value!);
   }
 
   /** @throws AclError 100024: the node is legal, this device cannot run it */

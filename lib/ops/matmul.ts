@@ -23,7 +23,13 @@ export function multiply(a: Tensor, b: Tensor, dtype = a.dtype): Tensor {
     const lead = of.dims.slice(0, -2);
     const strides = rowMajor(of.dims);
     const found: number[] = [];
-    walk(batch, batch.map((_, i) => (i < batch.length - lead.length || lead[i - batch.length + lead.length] === 1 ? 0 : strides[i - batch.length + lead.length]!)), (_, offset) => found.push(offset));
+    walk(
+      batch,
+      batch.map((_, i) =>
+        i < batch.length - lead.length || lead[i - batch.length + lead.length] === 1 ? 0 : strides[i - batch.length + lead.length]!,
+      ),
+      (_, offset) => found.push(offset),
+    );
     return found;
   };
   const [fromA, fromB] = [starts(a), starts(b)];
@@ -61,7 +67,13 @@ function lowerProduct(b: Lowering, target: View, a: View, right: View, weights: 
       b.matmul(target, left, packed, true, epilogue);
     } else {
       const plain = b.arranged(right);
-      b.matmul(target, broadcastView(left, [...batch, ...left.dims.slice(-2)]), broadcastView(plain, [...batch, ...plain.dims.slice(-2)]), false, epilogue);
+      b.matmul(
+        target,
+        broadcastView(left, [...batch, ...left.dims.slice(-2)]),
+        broadcastView(plain, [...batch, ...plain.dims.slice(-2)]),
+        false,
+        epilogue,
+      );
     }
     return;
   }
@@ -74,7 +86,8 @@ function lowerByFold(b: Lowering, target: View, a: View, right: View): void {
   const n = right.dims[right.dims.length - 1]!;
   const batch = target.dims.slice(0, -2);
   const cube = [...batch, m, n, k];
-  const wide = (view: View, axis: number): View => broadcastView({ ...view, dims: view.dims.toSpliced(axis, 0, 1), strides: view.strides.toSpliced(axis, 0, 0) }, cube);
+  const wide = (view: View, axis: number): View =>
+    broadcastView({ ...view, dims: view.dims.toSpliced(axis, 0, 1), strides: view.strides.toSpliced(axis, 0, 0) }, cube);
   const rank = right.dims.length;
   const turned = permuteView(right, [...Array.from({ length: rank - 2 }, (_, i) => i), rank - 1, rank - 2]);
   const products = b.temporary(target.dtype, cube);
@@ -98,7 +111,12 @@ export const MatMul = defineOp({
       throw shapeError(`${node}: ${formatDims(a.dims)} x ${formatDims(b.dims)} do not fit (${inner} columns against ${outer} rows)`);
     }
     const dims: Dim[] = broadcast([a.dims.slice(0, -2), b.dims.slice(0, -2)], node);
-    return [{ dtype: a.dtype, dims: [...dims, ...(a.dims.length > 1 ? [a.dims[a.dims.length - 2]!] : []), ...(b.dims.length > 1 ? [b.dims[b.dims.length - 1]!] : [])] }];
+    return [
+      {
+        dtype: a.dtype,
+        dims: [...dims, ...(a.dims.length > 1 ? [a.dims[a.dims.length - 2]!] : []), ...(b.dims.length > 1 ? [b.dims[b.dims.length - 1]!] : [])],
+      },
+    ];
   },
   reference: ({ a, b }, _, [out]) => {
     const left = a.dims.length === 1 ? { ...a, dims: [1, a.dims[0]!] } : a;
@@ -109,7 +127,11 @@ export const MatMul = defineOp({
   lower: (b, { a, b: right }) => {
     const target = b.target();
     const [rowVector, columnVector] = [a.dims.length === 1, right.dims.length === 1];
-    const matrix = (view: View, axis: number): View => ({ ...view, dims: view.dims.toSpliced(axis, 0, 1), strides: view.strides.toSpliced(axis, 0, 0) });
+    const matrix = (view: View, axis: number): View => ({
+      ...view,
+      dims: view.dims.toSpliced(axis, 0, 1),
+      strides: view.strides.toSpliced(axis, 0, 0),
+    });
     const left = rowVector ? matrix(a.view, 0) : a.view;
     let out = target;
     if (columnVector) {
@@ -199,7 +221,11 @@ export const Gemm = defineOp({
   samples: [
     sample("plain", { a: noise([3, 4]), b: noise([4, 5], 2), c: noise([3, 5], 3) }),
     sample("weights packed, row bias", { a: noise([6, 17]), b: fixed(noise([17, 9], 2)), c: fixed(noise([9], 3)) }),
-    sample("transposed, scaled", { a: noise([4, 3]), b: fixed(noise([5, 4], 2)), c: noise([3, 1], 3) }, { attributes: { alpha: 0.5, beta: 0.25, transA: 1, transB: 1 } }),
+    sample(
+      "transposed, scaled",
+      { a: noise([4, 3]), b: fixed(noise([5, 4], 2)), c: noise([3, 1], 3) },
+      { attributes: { alpha: 0.5, beta: 0.25, transA: 1, transB: 1 } },
+    ),
     sample("no bias", { a: noise([2, 3]), b: noise([3, 2], 2) }),
     rejects("sizes do not fit", { a: ramp([3, 4]), b: ramp([5, 2]) }, 100021, /4 columns against 5 rows/),
     rejects("rank 3", { a: ramp([1, 3, 4]), b: ramp([4, 2]) }, 100021, /takes matrices/),

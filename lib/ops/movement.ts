@@ -1,17 +1,17 @@
 /** Operators that pick or arrange elements: views of their input where strides can say it, else copies into one target. */
 import { AclError } from "../errors/acl-error";
 import { broadcast, type Dim, formatDims, mapDim, normalizeAxis, shapeError, sum } from "../graph/dims";
-import type { DtypeName } from "../graph/dtype";
-import { elements, encode, gatherView, rowMajor, sizeOf, type Tensor, tensor, walk } from "../graph/tensor";
+import { elements, gatherView, rowMajor, sizeOf, type Tensor, walk } from "../graph/tensor";
 import type { View } from "../program/types";
-import { defineOp, int, ints, string } from "./define";
+import { defineOp, int, ints } from "./define";
 import { numbersOf } from "./reshape";
 import { axesOf, fixed, ramp, rejects, sample, scalar, values } from "./sample";
-import { stripType } from "./strip-builder";
 import { attributeToInput, chain } from "./upgrade";
 import { broadcastView, dropAxis, permuteView, sliceView } from "./views";
 
-const permutation = (perm: readonly number[] | undefined, rank: number): number[] => [...(perm ?? Array.from({ length: rank }, (_, i) => rank - 1 - i))];
+const permutation = (perm: readonly number[] | undefined, rank: number): number[] => [
+  ...(perm ?? Array.from({ length: rank }, (_, i) => rank - 1 - i)),
+];
 
 export const Transpose = defineOp({
   names: { onnx: ["Transpose", 25] },
@@ -55,7 +55,9 @@ export const Concat = defineOp({
     }
     const at = normalizeAxis(axis, first.dims.length, node);
     for (const input of inputs) {
-      const fits = input.dims.length === first.dims.length && input.dims.every((dim, i) => i === at || typeof dim !== typeof first.dims[i] || dim === first.dims[i]);
+      const fits =
+        input.dims.length === first.dims.length &&
+        input.dims.every((dim, i) => i === at || typeof dim !== typeof first.dims[i] || dim === first.dims[i]);
       if (!fits) {
         throw shapeError(`${node}: ${formatDims(input.dims)} and ${formatDims(first.dims)} differ outside axis ${at}`);
       }
@@ -102,7 +104,14 @@ interface Cut {
 }
 
 /** ONNX's rules: negative positions count from the end, then everything is clamped; a negative step may stop before element 0. */
-function cutsOf(dims: readonly Dim[], starts: readonly number[], ends: readonly number[], axes: readonly number[] | undefined, steps: readonly number[] | undefined, node: string): Cut[] {
+function cutsOf(
+  dims: readonly Dim[],
+  starts: readonly number[],
+  ends: readonly number[],
+  axes: readonly number[] | undefined,
+  steps: readonly number[] | undefined,
+  node: string,
+): Cut[] {
   if (starts.length !== ends.length || (axes && axes.length !== starts.length) || (steps && steps.length !== starts.length)) {
     throw shapeError(`${node}: starts, ends, axes and steps must have the same length`);
   }
@@ -126,7 +135,12 @@ function cutsOf(dims: readonly Dim[], starts: readonly number[], ends: readonly 
 
 /** Starts, ends, axes and steps as `Slice` holds them. */
 const sliceInputs = ({ starts, ends, axes, steps }: { starts?: Tensor; ends?: Tensor; axes?: Tensor; steps?: Tensor }) =>
-  [starts, ends, axes, steps].map((each) => each && Array.from(each.data as ArrayLike<number | bigint>, Number)) as [number[], number[], number[] | undefined, number[] | undefined];
+  [starts, ends, axes, steps].map((each) => each && Array.from(each.data as ArrayLike<number | bigint>, Number)) as [
+    number[],
+    number[],
+    number[] | undefined,
+    number[] | undefined,
+  ];
 
 export const Slice = defineOp({
   names: { onnx: ["Slice", 13] },
@@ -149,7 +163,12 @@ export const Slice = defineOp({
     return [gatherView(data, out!.dims, stepped, start)];
   },
   lower: (b, { data, starts, ends, axes, steps }) => {
-    const where = { starts: starts.constant!, ends: ends.constant!, ...(axes ? { axes: axes.constant! } : {}), ...(steps ? { steps: steps.constant! } : {}) };
+    const where = {
+      starts: starts.constant!,
+      ends: ends.constant!,
+      ...(axes ? { axes: axes.constant! } : {}),
+      ...(steps ? { steps: steps.constant! } : {}),
+    };
     const cuts = cutsOf(data.dims, ...sliceInputs(where), b.what);
     b.alias(cuts.reduce<View>((view, { axis, start, step, count }) => sliceView(view, axis, start, count as number, step), data.view));
   },
@@ -188,7 +207,10 @@ export const Split = defineOp({
   needs: ["split"],
   infer: ({ data, split }, { axis }, { node, outputs }) => {
     const at = normalizeAxis(axis, data.dims.length, node);
-    return splitSizes(data.dims[at]!, numbersOf(split, "split", node), outputs, node).map((size) => ({ dtype: data.dtype, dims: (data.dims as Dim[]).with(at, size) }));
+    return splitSizes(data.dims[at]!, numbersOf(split, "split", node), outputs, node).map((size) => ({
+      dtype: data.dtype,
+      dims: (data.dims as Dim[]).with(at, size),
+    }));
   },
   reference: ({ data }, { axis }, types) => {
     const at = normalizeAxis(axis, data.dims.length, "Split");
@@ -279,7 +301,9 @@ export const Gather = defineOp({
       return b.unsupported("indices computed at run time are not supported yet; make them an initializer");
     }
     const at = normalizeAxis(axis, data.dims.length, b.what);
-    const rows = Array.from(constant.data as ArrayLike<number | bigint>, (index) => (Number(index) < 0 ? Number(index) + data.dims[at]! : Number(index)));
+    const rows = Array.from(constant.data as ArrayLike<number | bigint>, (index) =>
+      Number(index) < 0 ? Number(index) + data.dims[at]! : Number(index),
+    );
     if (constant.dims.length === 0) {
       b.alias(dropAxis(sliceView(data.view, at, rows[0]!, 1), at));
       return;
@@ -305,86 +329,5 @@ export const Gather = defineOp({
     sample("any order", { data: ramp([4, 3]), indices: fixed(values("int32", [2, 2], [0, 3, 1, 1])) }),
     rejects("index outside", { data: ramp([4]), indices: fixed(values("int64", [1], [4n])) }, 100021, /index 4/),
     rejects("indices at run time", { data: ramp([4]), indices: values("int64", [1], [0n]) }, 100024, /computed at run time/),
-  ],
-});
-
-/** Pads per axis: [begin..., end...] over `axes`, or over all axes. */
-function padsOf(pads: readonly number[], axes: readonly number[] | undefined, rank: number, node: string): { begin: number[]; end: number[] } {
-  const listed = axes?.map((axis) => normalizeAxis(axis, rank, node)) ?? Array.from({ length: rank }, (_, i) => i);
-  if (pads.length !== 2 * listed.length) {
-    throw shapeError(`${node}: ${pads.length} pads for ${listed.length} axes; there must be two per axis`);
-  }
-  const begin = new Array<number>(rank).fill(0);
-  const end = new Array<number>(rank).fill(0);
-  listed.forEach((axis, i) => {
-    begin[axis] = pads[i]!;
-    end[axis] = pads[i + listed.length]!;
-  });
-  return { begin, end };
-}
-const whole = (each: Tensor | undefined): number[] | undefined => each && Array.from(each.data as ArrayLike<number | bigint>, Number);
-
-/** The part of `data` that survives negative pads, and where it goes. */
-function kept(dims: readonly number[], begin: readonly number[], end: readonly number[]): { from: number[]; count: number[]; to: number[] } {
-  return {
-    from: begin.map((pad) => Math.max(0, -pad)),
-    to: begin.map((pad) => Math.max(0, pad)),
-    count: dims.map((dim, axis) => Math.max(0, dim - Math.max(0, -begin[axis]!) - Math.max(0, -end[axis]!))),
-  };
-}
-
-export const Pad = defineOp({
-  names: { onnx: ["Pad", 25] },
-  inputs: ["data", "pads", "value?", "axes?"],
-  attributes: { mode: string("constant") },
-  upgrades: {
-    2: (form) => ({ ...form, attributes: new Map([...form.attributes].map(([name, value]) => [name === "paddings" ? "pads" : name, value])) }),
-    11: (form, node) => {
-      const value = form.attributes.get("value");
-      const padded = attributeToInput("pads", 1)(form, node);
-      const attributes = new Map([...padded.attributes].filter(([name]) => name !== "value"));
-      const dtype: DtypeName = form.inputs[0]?.dtype ?? "float32";
-      const constant = encode(tensor(dtype, [], [typeof value === "number" ? value : 0]));
-      return { inputs: [...padded.inputs, { name: `${node.name}.value`, dtype, dims: [], constant }], attributes };
-    },
-  },
-  needs: ["pads", "axes"],
-  infer: ({ data, pads, axes }, { mode }, { node }) => {
-    if (mode !== "constant") {
-      throw new AclError(100024, `${node}: mode "${mode}" is not supported yet; only "constant" is`);
-    }
-    const { begin, end } = padsOf(numbersOf(pads, "pads", node)!, numbersOf(axes, "axes", node), data.dims.length, node);
-    const dims = data.dims.map((dim, axis) => mapDim(dim, (n) => n + begin[axis]! + end[axis]!, (n) => `${n}+${begin[axis]! + end[axis]!}`));
-    if (dims.some((dim) => typeof dim === "number" && dim < 0)) {
-      throw shapeError(`${node}: negative pads remove more than ${formatDims(data.dims)} has`);
-    }
-    return [{ dtype: data.dtype, dims }];
-  },
-  reference: ({ data, pads, value, axes }, _, [out]) => {
-    const { dtype, dims } = out!;
-    const { begin, end } = padsOf(whole(pads)!, whole(axes), dims.length, "Pad");
-    const part = kept(data.dims, begin, end);
-    const result = elements(dtype, sizeOf(dims));
-    result.fill((value?.data[0] ?? (result instanceof Float64Array ? 0 : 0n)) as never);
-    const strides = rowMajor(data.dims);
-    const source = gatherView(data, part.count, strides, part.from.reduce((offset, at, axis) => offset + at * strides[axis]!, 0));
-    const target = rowMajor(dims);
-    walk(part.count, target, (index, offset) => (result[offset] = source.data[index]!), part.to.reduce((offset, at, axis) => offset + at * target[axis]!, 0));
-    return [{ dtype, dims, data: result }];
-  },
-  lower: (b, { data, pads, value, axes }) => {
-    const { begin, end } = padsOf(whole(pads.constant)!, whole(axes?.constant), data.dims.length, b.what);
-    const part = kept(data.dims, begin, end);
-    const target = b.target();
-    value ? b.map(target, [value], (_, fill) => fill!) : b.map(target, [], (s) => s.constant(stripType(data.dtype), 0));
-    const cut = (view: View, at: readonly number[]): View => at.reduce((v, start, axis) => sliceView(v, axis, start, part.count[axis]!), view);
-    b.copy(cut(target, part.to), cut(data.view, part.from));
-  },
-  samples: [
-    sample("zeros", { data: ramp([2, 3]), pads: axesOf(1, 0, 0, 2) }),
-    sample("value and axes", { data: ramp([2, 3]), pads: axesOf(1, 1), value: scalar(7), axes: axesOf(-1) }),
-    sample("negative", { data: ramp([4, 5]), pads: axesOf(-1, 1, 0, -2) }),
-    sample("attributes of opset 2", { data: ramp([2, 3]) }, { attributes: { pads: [0, 1, 1, 0], value: 1.5 }, floats: ["value"], opset: 2 }),
-    rejects("too few pads", { data: ramp([2, 3]), pads: axesOf(1, 0, 0) }, 100021, /two per axis/),
   ],
 });

@@ -19,7 +19,10 @@ export const BatchNormalization = defineOp({
   infer: ({ x, scale, shift, mean, variance }, { training_mode, spatial }, { node, outputs }) => {
     requireDtype(x.dtype, "float", node);
     if (training_mode || outputs > 1 || !spatial) {
-      throw new AclError(100024, `${node}: only the inference form with one output and per-channel statistics is supported; export the model for inference`);
+      throw new AclError(
+        100024,
+        `${node}: only the inference form with one output and per-channel statistics is supported; export the model for inference`,
+      );
     }
     for (const each of [scale, shift, mean, variance]) {
       if (each.dims.length !== 1 || (typeof x.dims[1] === "number" && each.dims[0] !== x.dims[1])) {
@@ -41,7 +44,9 @@ export const BatchNormalization = defineOp({
       const type = isFloat(x.dtype) && x.dtype !== "float64" ? "float32" : x.dtype;
       const factor = Float64Array.from(s0 as Float64Array, (s, c) => s / Math.sqrt(Number(v0[c]) + epsilon));
       const term = factor.map((f, c) => Number(b0[c]) - Number(m0[c]) * f);
-      b.elementwise([x.view, b.computed({ dtype: type, dims, data: factor }), b.computed({ dtype: type, dims, data: term })], (s, v, f, t) => s.op("muladd", v, f, t));
+      b.elementwise([x.view, b.computed({ dtype: type, dims, data: factor }), b.computed({ dtype: type, dims, data: term })], (s, v, f, t) =>
+        s.op("muladd", v, f, t),
+      );
       return;
     }
     const spread = [scale, shift, mean, variance].map((each) => reshapeView(each.view, dims)!);
@@ -52,8 +57,19 @@ export const BatchNormalization = defineOp({
   },
   tolerance: { relative: 1e-5, absolute: 1e-5, why: "statistics folded to two f32 numbers" },
   samples: [
-    sample("constants", { x: noise([2, 3, 4, 5]), scale: fixed(positive([3])), shift: fixed(ramp([3])), mean: fixed(ramp([3], 0.5)), variance: fixed(positive([3], 0.5)) }),
+    sample("constants", {
+      x: noise([2, 3, 4, 5]),
+      scale: fixed(positive([3])),
+      shift: fixed(ramp([3])),
+      mean: fixed(ramp([3], 0.5)),
+      variance: fixed(positive([3], 0.5)),
+    }),
     sample("at run time", { x: noise([2, 3, 4]), scale: positive([3]), shift: ramp([3]), mean: ramp([3], 0.5), variance: positive([3], 0.5) }),
-    rejects("channels do not fit", { x: noise([2, 3, 4]), scale: positive([2]), shift: ramp([2]), mean: ramp([2]), variance: positive([2]) }, 100021, /do not fit the channels/),
+    rejects(
+      "channels do not fit",
+      { x: noise([2, 3, 4]), scale: positive([2]), shift: ramp([2]), mean: ramp([2]), variance: positive([2]) },
+      100021,
+      /do not fit the channels/,
+    ),
   ],
 });

@@ -1,10 +1,41 @@
 /** Weights as the kernels want them, packed when the model is compiled. */
+import { decode, encode, type Stored, walk } from "../graph/tensor";
+import { packConv, packMatmul } from "../program/pack";
 import type { View } from "../program/types";
 import type { Lowering, Operand } from "./lowering";
 
-export function packedMatrix(_b: Lowering, _weights: Operand, _transposed: boolean): View | undefined {
-  return undefined;
+const bytesOf = (numbers: Float32Array): Uint8Array => new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
+
+/** A constant as float32; the file's bytes may start at any address. */
+function floatsOf(stored: Stored): Float32Array {
+  if (stored.dtype !== "float32") {
+    return floatsOf(encode({ ...decode(stored), dtype: "float32" }));
+  }
+  const { buffer, byteOffset, byteLength } = stored.bytes;
+  return byteOffset % 4 === 0
+    ? new Float32Array(buffer, byteOffset, byteLength / 4)
+    : new Float32Array(buffer.slice(byteOffset, byteOffset + byteLength));
 }
-export function packedFilter(_b: Lowering, weights: Operand, _groups: number): View {
-  return weights.view;
+
+/** Panels of the constant matrix `weights`, [k, n] or, `transposed`, [n, k] in the file; the view has the logical dims [k, n]. */
+export function packedMatrix(b: Lowering, weights: Operand, transposed: boolean): View {
+  const [rows, columns] = weights.dims as [number, number];
+  const [k, n] = transposed ? [columns, rows] : [rows, columns];
+  const pack = (): Uint8Array => {
+    let matrix = floatsOf(weights.stored!);
+    if (transposed) {
+      const turned = new Float32Array(matrix.length);
+      walk([k, n], [1, k], (index, offset) => (turned[index] = matrix[offset]!));
+      matrix = turned;
+    }
+    return bytesOf(packMatmul(matrix, k, n));
+  };
+  return b.derived(weights.value, `matmul:${k}:${n}:${transposed}`, "float32", [k, n], pack);
+}
+
+/** Weights [M, C / groups, kernel...] in the order of the CONV kernel; the view keeps the logical dims. */
+export function packedFilter(b: Lowering, weights: Operand, groups: number): View {
+  return b.derived(weights.value, `conv:${weights.dims}:${groups}`, "float32", weights.dims, () =>
+    bytesOf(packConv(floatsOf(weights.stored!), weights.dims, groups)),
+  );
 }

@@ -1,6 +1,6 @@
 /** Pools over sliding windows, and over everything. */
 import { formatDims, shapeError } from "../graph/dims";
-import { type DtypeName } from "../graph/dtype";
+import type { DtypeName } from "../graph/dtype";
 import { elements, isFloat, roundTo, sizeOf, type Tensor } from "../graph/tensor";
 import { requireDtype } from "./arithmetic";
 import { type AnyOp, type ConcreteType, defineOp, int, ints, required, string, type Type } from "./define";
@@ -50,7 +50,14 @@ function lowerPool(b: Lowering, kind: PoolKind, x: Operand, attributes: WindowAt
   b.through("float32", channelsLast(x.dims.length), (target) => b.pool(kind, target, source, window));
 }
 
-const WINDOW = { kernel_shape: required(ints()), strides: ints(), dilations: ints(), pads: ints(), auto_pad: string("NOTSET"), ceil_mode: int(0) } as const;
+const WINDOW = {
+  kernel_shape: required(ints()),
+  strides: ints(),
+  dilations: ints(),
+  pads: ints(),
+  auto_pad: string("NOTSET"),
+  ceil_mode: int(0),
+} as const;
 const POOLABLE: ReadonlySet<DtypeName> = new Set(["float32", "float16", "bfloat16", "int8", "uint8"]);
 
 export const MaxPool = defineOp({
@@ -100,7 +107,11 @@ export const AveragePool = defineOp({
     sample("2x2", { x: ramp([1, 3, 6, 6]) }, { attributes: { kernel_shape: [2, 2], strides: [2, 2] } }),
     sample("pads not counted", { x: noise([1, 2, 5, 5]) }, { attributes: { kernel_shape: [3, 3], pads: [1, 1, 1, 1] } }),
     sample("pads counted", { x: noise([1, 2, 5, 5]) }, { attributes: { kernel_shape: [3, 3], pads: [1, 1, 1, 1], count_include_pad: 1 } }),
-    sample("ceil mode, pads counted", { x: noise([1, 1, 6, 6]) }, { attributes: { kernel_shape: [3, 3], strides: [2, 2], ceil_mode: 1, pads: [1, 1, 1, 1], count_include_pad: 1 } }),
+    sample(
+      "ceil mode, pads counted",
+      { x: noise([1, 1, 6, 6]) },
+      { attributes: { kernel_shape: [3, 3], strides: [2, 2], ceil_mode: 1, pads: [1, 1, 1, 1], count_include_pad: 1 } },
+    ),
     rejects("integers", { x: values("int32", [1, 1, 2, 2], [1, 2, 3, 4]) }, 100026, /int32/, { attributes: { kernel_shape: [2, 2] } }),
   ],
 });

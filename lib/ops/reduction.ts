@@ -38,9 +38,20 @@ const FOLDS = {
   sum: { start: 0, step: (a, b) => a + b, whole: { start: 0n, step: (a, b) => a + b } },
   mean: { start: 0, step: (a, b) => a + b, whole: { start: 0n, step: (a, b) => a + b }, finish: (total, count) => total / count },
   prod: { start: 1, step: (a, b) => a * b, whole: { start: 1n, step: (a, b) => a * b } },
-  max: { start: Number.NEGATIVE_INFINITY, step: (a, b) => (b > a || Number.isNaN(b) ? b : a), whole: { start: INT64_MIN, step: (a, b) => (b > a ? b : a) } },
-  min: { start: Number.POSITIVE_INFINITY, step: (a, b) => (b < a || Number.isNaN(b) ? b : a), whole: { start: INT64_MAX, step: (a, b) => (b < a ? b : a) } },
+  max: {
+    start: Number.NEGATIVE_INFINITY,
+    step: (a, b) => (b > a || Number.isNaN(b) ? b : a),
+    whole: { start: INT64_MIN, step: (a, b) => (b > a ? b : a) },
+  },
+  min: {
+    start: Number.POSITIVE_INFINITY,
+    step: (a, b) => (b < a || Number.isNaN(b) ? b : a),
+    whole: { start: INT64_MAX, step: (a, b) => (b < a ? b : a) },
+  },
 } satisfies Partial<Record<FoldName, Fold>>;
+
+/** Folds of truth values. */
+const BOOLEAN = { max: "any", min: "all" } as const;
 
 /** No axes listed means all, unless the node says it means none. */
 function axesFor(axes: readonly number[] | undefined, noop: number, rank: number, node: string): number[] {
@@ -60,7 +71,9 @@ function reduction(name: string, fold: keyof typeof FOLDS, tolerance: Tolerance,
     upgrades: { [name === "ReduceSum" ? 13 : 18]: attributeToInput("axes", 1) },
     needs: ["axes"],
     infer: ({ data, axes }, { keepdims, noop_with_empty_axes }, { node }) => {
-      requireDtype(data.dtype, "number", node);
+      if (!(data.dtype === "bool" && fold in BOOLEAN)) {
+        requireDtype(data.dtype, "number", node);
+      }
       const folded = axesFor(numbersOf(axes, "axes", node), noop_with_empty_axes, data.dims.length, node);
       const dims = keepdims ? data.dims.map((dim, axis) => (folded.includes(axis) ? 1 : dim)) : data.dims.filter((_, axis) => !folded.includes(axis));
       return [{ dtype: data.dtype, dims }];
@@ -76,7 +89,8 @@ function reduction(name: string, fold: keyof typeof FOLDS, tolerance: Tolerance,
       }
       const target = b.target();
       const kept = data.dims.filter((_, axis) => !folded.includes(axis));
-      b.reduce(fold, { ...target, dims: kept, strides: rowMajor(kept).map((stride) => stride * strideUnit(target)) }, data.view, folded);
+      const kind = (data.dtype === "bool" && BOOLEAN[fold as keyof typeof BOOLEAN]) || fold;
+      b.reduce(kind, { ...target, dims: kept, strides: rowMajor(kept).map((stride) => stride * strideUnit(target)) }, data.view, folded);
     },
     tolerance,
     samples: [
@@ -92,17 +106,21 @@ function reduction(name: string, fold: keyof typeof FOLDS, tolerance: Tolerance,
   });
 }
 /** Targets of reductions are dense, so the innermost stride is the element. */
-const strideUnit = (target: { readonly strides: readonly number[]; readonly dims: readonly number[]; readonly blob: { readonly sizeBytes: number } }): number =>
-  target.blob.sizeBytes / Math.max(1, sizeOf(target.dims));
+const strideUnit = (target: {
+  readonly strides: readonly number[];
+  readonly dims: readonly number[];
+  readonly blob: { readonly sizeBytes: number };
+}): number => target.blob.sizeBytes / Math.max(1, sizeOf(target.dims));
 
 const SUMMED: Tolerance = { relative: 2e-6, absolute: 2e-5, why: "lane-wise f32 sums against float64" };
+const BOOLS = sample("bool", { data: values("bool", [2, 2], [1, 0, 1, 1]), axes: axesOf(1) });
 const EXACT: Tolerance = { relative: 0, absolute: 0, why: "picks an element" };
 const INT64 = sample("int64", { data: values("int64", [2, 2], [9007199254740993n, -2n, 3n, 4n]), axes: axesOf(1) });
 export const ReduceSum = reduction("ReduceSum", "sum", SUMMED, [sample("empty axis sums to zero", { data: ramp([2, 0]), axes: axesOf(1) }), INT64]);
 export const ReduceMean = reduction("ReduceMean", "mean", SUMMED);
 export const ReduceProd = reduction("ReduceProd", "prod", { ...SUMMED, relative: 1e-5 });
-export const ReduceMax = reduction("ReduceMax", "max", EXACT, [INT64]);
-export const ReduceMin = reduction("ReduceMin", "min", EXACT, [INT64]);
+export const ReduceMax = reduction("ReduceMax", "max", EXACT, [INT64, BOOLS]);
+export const ReduceMin = reduction("ReduceMin", "min", EXACT, [INT64, BOOLS]);
 
 /** Before opset 13 softmax worked on the flattened rest of the shape, from `axis` (default 1) on. */
 const flattened = chain(setAttribute("$flattened", 1n), (form) => ({ ...form, attributes: new Map([["axis", 1n], ...form.attributes]) }));

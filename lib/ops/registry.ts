@@ -1,5 +1,6 @@
 /** Every operator, found by format, domain and name. Built-in ones are listed, users add theirs with `registerOp`. */
 import { AclError } from "../errors/acl-error";
+import { nearestName } from "../errors/make";
 import type { Node } from "../graph/ir";
 import type { AnyOp } from "./define";
 import * as binary from "./binary";
@@ -8,13 +9,24 @@ import * as convolution from "./convolution";
 import * as matmul from "./matmul";
 import * as movement from "./movement";
 import * as normalization from "./normalization";
+import * as padding from "./padding";
 import * as pooling from "./pooling";
 import * as reduction from "./reduction";
 import * as reshape from "./reshape";
 import * as unary from "./unary";
 
 const FAMILIES: readonly Readonly<Record<string, unknown>>[] = [
-  unary, binary, constant, reshape, movement, reduction, matmul, convolution, pooling, normalization,
+  unary,
+  binary,
+  constant,
+  reshape,
+  movement,
+  padding,
+  reduction,
+  matmul,
+  convolution,
+  pooling,
+  normalization,
 ];
 /** The newest operator set whose forms have been compared with ours. */
 export const NEWEST_OPSET = 25;
@@ -63,43 +75,17 @@ export function requireOps(nodes: readonly Node[]): void {
     return;
   }
   const failures = missing.map((node) => ({ code: 100024, text: describeMissing(node), node: node.name }));
-  throw new AclError(100024, `${missing.length} node${missing.length === 1 ? " is" : "s are"} not supported: ${failures.map(({ text }) => text).join("; ")}`, { failures });
+  throw new AclError(
+    100024,
+    `${missing.length} node${missing.length === 1 ? " is" : "s are"} not supported: ${failures.map(({ text }) => text).join("; ")}`,
+    { failures },
+  );
 }
 
 function describeMissing(node: Node): string {
   const name = `${node.domain === "" ? "" : `${node.domain}.`}${node.op}`;
-  const near = nearest(node.op);
-  const elsewhere = allOps().find((op) => op.names.onnx?.[0] === node.op);
-  const hint = elsewhere
-    ? `; domain "${elsewhere.names.onnx?.[2] ?? ""}" has it up to opset ${Math.max(NEWEST_OPSET, elsewhere.names.onnx?.[1] ?? 0)}`
-    : near
-      ? `; nearest: ${near.names.onnx?.[0]} (opset ${near.names.onnx?.[1]})`
-      : "";
-  return `"${node.name}" (${name}, opset ${node.opset}${hint})`;
-}
-
-/** The operator whose name takes the fewest edits, if that is at most a third of it. */
-function nearest(name: string): AnyOp | undefined {
-  let best: AnyOp | undefined;
-  let least = Math.max(2, Math.floor(name.length / 3)) + 1;
-  for (const op of allOps()) {
-    const distance = edits(name.toLowerCase(), op.names.onnx?.[0].toLowerCase() ?? "");
-    if (distance < least) {
-      least = distance;
-      best = op;
-    }
-  }
-  return best;
-}
-
-function edits(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      next.push(Math.min(next[j - 1]! + 1, row[j]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
-    }
-    row = next;
-  }
-  return row[b.length]!;
+  const names = allOps().flatMap((op) => op.names.onnx?.[0] ?? []);
+  const near = names.includes(node.op) ? node.op : nearestName(node.op, names);
+  const { onnx } = allOps().find((op) => op.names.onnx?.[0] === near)!.names;
+  return `"${node.name}" (${name}, opset ${node.opset}; nearest supported: ${onnx?.[2] ? `${onnx[2]}.` : ""}${near}, opset 1 to ${NEWEST_OPSET})`;
 }

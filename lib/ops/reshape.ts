@@ -73,7 +73,9 @@ export const Reshape = defineOp({
   attributes: { allowzero: int(0) },
   upgrades: { 5: attributeToInput("shape", 1) },
   needs: ["shape"],
-  infer: ({ data, shape }, { allowzero }, { node }) => [{ dtype: data.dtype, dims: reshapeDims(data.dims, numbersOf(shape, "shape", node)!, allowzero === 1, node) }],
+  infer: ({ data, shape }, { allowzero }, { node }) => [
+    { dtype: data.dtype, dims: reshapeDims(data.dims, numbersOf(shape, "shape", node)!, allowzero === 1, node) },
+  ],
   reference: ({ data }, _, [out]) => [same(data, out!.dims)],
   sameBytes: true,
   lower: (b, { data }) => lowerReshape(b, data),
@@ -177,4 +179,3 @@ function range(rank: number, start: number, end: number | undefined): number[] {
   const from = clamp(start);
   return Array.from({ length: Math.max(0, clamp(end ?? rank) - from) }, (_, i) => from + i);
 }
-

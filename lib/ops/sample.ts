@@ -47,11 +47,19 @@ export function rejects(title: string, inputs: Sample["inputs"], code: number, t
 /** 0, 1, -1, 2, -2 ... scaled by `step`: both signs, no two neighbours alike. */
 export function ramp(dims: readonly number[], step = 0.25, dtype: DtypeName = "float32"): SampleInput {
   const count = sizeOf(dims);
-  return tensor(dtype, dims, Array.from({ length: count }, (_, i) => roundTo(dtype, (i % 2 ? 1 : -1) * Math.ceil((i % 257) / 2) * step)));
+  return tensor(
+    dtype,
+    dims,
+    Array.from({ length: count }, (_, i) => roundTo(dtype, (i % 2 ? 1 : -1) * Math.ceil((i % 257) / 2) * step)),
+  );
 }
 /** Above zero everywhere. */
 export function positive(dims: readonly number[], step = 0.25, dtype: DtypeName = "float32"): SampleInput {
-  return tensor(dtype, dims, Array.from({ length: sizeOf(dims) }, (_, i) => roundTo(dtype, (1 + (i % 61)) * step)));
+  return tensor(
+    dtype,
+    dims,
+    Array.from({ length: sizeOf(dims) }, (_, i) => roundTo(dtype, (1 + (i % 61)) * step)),
+  );
 }
 /** Reproducible noise in -1..1 from a linear congruential generator. */
 export function noise(dims: readonly number[], seed = 1): SampleInput {

@@ -5,6 +5,8 @@ import { broadcastView } from "./views";
 
 const COMPARISONS: ReadonlySet<StripOpName> = new Set(["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "isnan", "isinf", "cast_bool"]);
 
+const NARROW: ReadonlySet<DtypeName> = new Set(["int8", "uint8", "int16", "uint16"]);
+
 /** The register type that elements of `dtype` are widened to. */
 export function stripType(dtype: DtypeName): StripType {
   switch (dtype) {
@@ -70,9 +72,18 @@ export class StripBuilder {
     return typeOf(this.values, value) === to ? value : this.op(`cast_${to}`, value);
   }
 
+  /** Converts to the element type of `view`. A float on its way to an integer of less than 32 bits is left to the store, which saturates. */
   output(view: View, value: number): void {
-    const to = stripType(view.dtype);
-    this.#outputs.push({ view, value: view.dtype === "bool" && !this.#isLogical(value) ? this.op("cast_bool", value) : this.cast(value, to) });
+    const narrow = NARROW.has(view.dtype) && typeOf(this.values, value).startsWith("f");
+    const converted =
+      view.dtype === "bool"
+        ? this.#isLogical(value)
+          ? value
+          : this.op("cast_bool", value)
+        : narrow
+          ? value
+          : this.cast(value, stripType(view.dtype));
+    this.#outputs.push({ view, value: converted });
   }
 
   /** Known to be 0 or 1. */
@@ -89,4 +100,3 @@ export class StripBuilder {
     return this.values.push(value) - 1;
   }
 }
-

@@ -31,7 +31,8 @@ function unary({ name, newest, strip, real, whole, takes, tolerance = EXACT, sam
     reference: ({ x }, _, [out]) => [mapTensors({ real, ...(whole ? { whole } : {}) }, [x], out!)],
     lower: (b, { x }) => b.elementwise([x], (s, value) => s.op(strip, value)),
     tolerance,
-    samples: takes === "bool" ? samples : [sample("both signs", { x: ramp([3, 5]) }), sample("longer than a strip", { x: noise([2, 1031]) }), ...samples],
+    samples:
+      takes === "bool" ? samples : [sample("both signs", { x: ramp([3, 5]) }), sample("longer than a strip", { x: noise([2, 1031]) }), ...samples],
   });
 }
 
@@ -60,8 +61,22 @@ export function erf(x: number): number {
   return Math.sign(x) * (1 - Math.exp(-x * x) / ((size + fraction) * Math.sqrt(Math.PI)));
 }
 
-export const Relu = unary({ name: "Relu", newest: 14, strip: "relu", real: (x) => (x > 0 ? x : x === x ? 0 : x), whole: (x) => (x > 0n ? x : 0n), takes: "number" });
-export const Sigmoid = unary({ name: "Sigmoid", newest: 13, strip: "sigmoid", real: (x) => 1 / (1 + Math.exp(-x)), takes: "float", tolerance: POLYNOMIAL });
+export const Relu = unary({
+  name: "Relu",
+  newest: 14,
+  strip: "relu",
+  real: (x) => (x > 0 ? x : x === x ? 0 : x),
+  whole: (x) => (x > 0n ? x : 0n),
+  takes: "number",
+});
+export const Sigmoid = unary({
+  name: "Sigmoid",
+  newest: 13,
+  strip: "sigmoid",
+  real: (x) => 1 / (1 + Math.exp(-x)),
+  takes: "float",
+  tolerance: POLYNOMIAL,
+});
 export const Tanh = unary({ name: "Tanh", newest: 13, strip: "tanh", real: Math.tanh, takes: "float", tolerance: POLYNOMIAL });
 export const Exp = unary({ name: "Exp", newest: 13, strip: "exp", real: Math.exp, takes: "float", tolerance: { ...POLYNOMIAL, relative: 4e-6 } });
 export const Log = unary({
@@ -82,8 +97,24 @@ export const Sqrt = unary({
   samples: [sample("positive", { x: positive([4, 7]) }), rejects("integers", { x: INTEGERS }, 100026, /int32/)],
 });
 export const Erf = unary({ name: "Erf", newest: 13, strip: "erf", real: erf, takes: "float", tolerance: { ...POLYNOMIAL, absolute: 5e-7 } });
-export const Abs = unary({ name: "Abs", newest: 13, strip: "abs", real: Math.abs, whole: abs, takes: "number", samples: [sample("int32", { x: INTEGERS })] });
-export const Neg = unary({ name: "Neg", newest: 13, strip: "neg", real: (x) => -x, whole: (x) => -x, takes: "number", samples: [sample("int32", { x: INTEGERS })] });
+export const Abs = unary({
+  name: "Abs",
+  newest: 13,
+  strip: "abs",
+  real: Math.abs,
+  whole: abs,
+  takes: "number",
+  samples: [sample("int32", { x: INTEGERS })],
+});
+export const Neg = unary({
+  name: "Neg",
+  newest: 13,
+  strip: "neg",
+  real: (x) => -x,
+  whole: (x) => -x,
+  takes: "number",
+  samples: [sample("int32", { x: INTEGERS })],
+});
 export const Floor = unary({ name: "Floor", newest: 13, strip: "floor", real: Math.floor, takes: "float" });
 export const Ceil = unary({ name: "Ceil", newest: 13, strip: "ceil", real: Math.ceil, takes: "float" });
 export const Reciprocal = unary({

@@ -47,7 +47,10 @@ export function without(attributes: ReadonlyMap<string, Attribute>, ...names: re
 /** A constant operand with `count` dims of 1 behind it. */
 export function unsqueezeInput(value: Value, count: number, node: Node): Value {
   if (!value.constant || !isStored(value.constant)) {
-    throw new AclError(100024, `node "${node.name}" (${node.op}, opset ${node.opset}): \`axis\` with an operand computed at run time; convert the model to opset 7 or later`);
+    throw new AclError(
+      100024,
+      `node "${node.name}" (${node.op}, opset ${node.opset}): \`axis\` with an operand computed at run time; convert the model to opset 7 or later`,
+    );
   }
   const dims = [...value.constant.dims, ...new Array<number>(count).fill(1)];
   return { name: `${value.name}.${node.name}`, dtype: value.constant.dtype, dims, constant: { ...value.constant, dims } };

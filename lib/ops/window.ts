@@ -13,14 +13,24 @@ export interface WindowAttributes {
 }
 
 /** The window in full, and the spatial dims of the output. Open input dims are kept open, with zero pads where auto_pad needs the number. */
-export function windowOf(spatial: readonly Dim[], kernel: readonly number[], attributes: WindowAttributes, node: string): { window: Window; dims: Dim[] } {
+export function windowOf(
+  spatial: readonly Dim[],
+  kernel: readonly number[],
+  attributes: WindowAttributes,
+  node: string,
+): { window: Window; dims: Dim[] } {
   const rank = spatial.length;
   const ones = new Array<number>(rank).fill(1);
   const { auto_pad, ceil_mode = 0 } = attributes;
   const strides = attributes.strides ?? ones;
   const dilations = attributes.dilations ?? ones;
   const pads = attributes.pads ?? new Array<number>(2 * rank).fill(0);
-  for (const [name, list, length] of [["kernel_shape", kernel, rank], ["strides", strides, rank], ["dilations", dilations, rank], ["pads", pads, 2 * rank]] as const) {
+  for (const [name, list, length] of [
+    ["kernel_shape", kernel, rank],
+    ["strides", strides, rank],
+    ["dilations", dilations, rank],
+    ["pads", pads, 2 * rank],
+  ] as const) {
     if (list.length !== length) {
       throw shapeError(`${node}: ${name} [${list}] needs ${length} numbers for ${rank} spatial dims`);
     }
@@ -65,7 +75,12 @@ export function windowOf(spatial: readonly Dim[], kernel: readonly number[], att
 }
 
 /** Calls `visit` with each output position, window tap and the input position it reads; taps in the padding have `input` -1. Row-major spatial indices. */
-export function eachTap(spatial: readonly number[], out: readonly number[], window: Window, visit: (output: number, tap: number, input: number, insidePads: boolean) => void): void {
+export function eachTap(
+  spatial: readonly number[],
+  out: readonly number[],
+  window: Window,
+  visit: (output: number, tap: number, input: number, insidePads: boolean) => void,
+): void {
   const count = (dims: readonly number[]): number => dims.reduce((a, b) => a * b, 1);
   const rank = spatial.length;
   const [outputs, taps] = [count(out), count(window.kernel)];
@@ -76,7 +91,8 @@ export function eachTap(spatial: readonly number[], out: readonly number[], wind
       let insidePads = true;
       let [restOut, restTap] = [output, tap];
       for (let axis = rank - 1; axis >= 0; axis--) {
-        const at = (restOut % out[axis]!) * window.strides[axis]! - window.padsBegin[axis]! + (restTap % window.kernel[axis]!) * window.dilations[axis]!;
+        const at =
+          (restOut % out[axis]!) * window.strides[axis]! - window.padsBegin[axis]! + (restTap % window.kernel[axis]!) * window.dilations[axis]!;
         restOut = Math.floor(restOut / out[axis]!);
         restTap = Math.floor(restTap / window.kernel[axis]!);
         if (at < 0 || at >= spatial[axis]!) {

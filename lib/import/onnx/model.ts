@@ -54,7 +54,9 @@ function parse(bytes: Uint8Array): ModelProto {
     return fromBinary(ModelProtoSchema, bytes, { readUnknownFields: false, recursionLimit: DEEPEST_MESSAGE });
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new AclError(100006, `the model (${bytes.byteLength} bytes) is not a valid ONNX file: ${why}; it may be cut off or of another format`, { cause });
+    throw new AclError(100006, `the model (${bytes.byteLength} bytes) is not a valid ONNX file: ${why}; it may be cut off or of another format`, {
+      cause,
+    });
   }
 }
 
@@ -145,7 +147,10 @@ class GraphImporter {
   #define(name: string, by: string): Value {
     const value = this.#value(name);
     if (name === "" || this.#produced.has(value)) {
-      throw new AclError(100013, name === "" ? `${by} has no name` : `"${name}" is defined twice, the second time by ${by}; every value has one source`);
+      throw new AclError(
+        100013,
+        name === "" ? `${by} has no name` : `"${name}" is defined twice, the second time by ${by}; every value has one source`,
+      );
     }
     this.#produced.add(value);
     return value;

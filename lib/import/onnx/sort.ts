@@ -27,11 +27,16 @@ export function sortNodes(nodes: readonly Node[], inputs: readonly Value[]): Nod
         continue;
       }
       state.set(node, "open");
-      const waiting = node.inputs.map((input) => input && producers.get(input)).filter((each): each is Node => each !== undefined && state.get(each) !== "done");
+      const waiting = node.inputs
+        .map((input) => input && producers.get(input))
+        .filter((each): each is Node => each !== undefined && state.get(each) !== "done");
       const open = waiting.find((each) => state.get(each) === "open");
       if (open) {
         const cycle = stack.slice(stack.indexOf(open)).filter((each) => state.get(each) === "open");
-        throw new AclError(100013, `the graph has a cycle through ${cycle.map((each) => `"${each.name}"`).join(", ")}; nodes must not depend on themselves`);
+        throw new AclError(
+          100013,
+          `the graph has a cycle through ${cycle.map((each) => `"${each.name}"`).join(", ")}; nodes must not depend on themselves`,
+        );
       }
       if (waiting.length > 0) {
         stack.push(...waiting.reverse());

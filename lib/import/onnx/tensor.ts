@@ -58,7 +58,8 @@ function unpackBits(packed: Uint8Array, dtype: DtypeName, count: number): Uint8A
 
 function typedData(proto: TensorProto, dtype: DtypeName, dims: readonly number[], count: number, what: string): Uint8Array {
   const need = count * DTYPES[dtype].bytes;
-  const fixed = dtype === "float32" || dtype === "complex64" ? proto.floatData : dtype === "float64" || dtype === "complex128" ? proto.doubleData : undefined;
+  const fixed =
+    dtype === "float32" || dtype === "complex64" ? proto.floatData : dtype === "float64" || dtype === "complex128" ? proto.doubleData : undefined;
   if (fixed) {
     const bytes = fixed.length === 1 ? fixed[0]! : Buffer.concat(fixed);
     if (bytes.byteLength !== need) {

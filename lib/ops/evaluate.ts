@@ -1,0 +1,47 @@
+/** Runs a typed graph by the references of its operators: float64 and exact integers, no device. For tests, diagnosis and folding by hand. */
+import { AclError } from "../errors/acl-error";
+import { isConcrete } from "../graph/dims";
+import { describeNode, type Graph, type Value } from "../graph/ir";
+import { decode, type Tensor } from "../graph/tensor";
+import { type ConcreteType, nameInputs, readAttributes } from "./define";
+import { findOp } from "./registry";
+
+/** The value of each graph output. The graph must have passed inference with concrete dims. */
+export function evaluateGraph(graph: Graph, feeds: Readonly<Record<string, Tensor>>): Tensor[] {
+  const known = new Map<Value, Tensor>();
+  const read = (value: Value): Tensor => {
+    const found = known.get(value) ?? (value.constant ? decode(value.constant) : undefined);
+    if (!found) {
+      throw new AclError(100017, `evaluate: "${value.name}" has no value; feed every graph input`);
+    }
+    return found;
+  };
+  for (const input of graph.inputs) {
+    const feed = feeds[input.name];
+    if (feed) {
+      known.set(input, feed);
+    }
+  }
+  for (const node of graph.nodes) {
+    const op = findOp(node)!;
+    const what = describeNode(node);
+    const types = node.outputs.map((output): ConcreteType => {
+      if (!output?.dtype || !output.dims || !isConcrete(output.dims)) {
+        throw new AclError(100013, `evaluate: ${what} has no concrete types; run inference first`);
+      }
+      return { dtype: output.dtype, dims: output.dims };
+    });
+    const inputs = nameInputs(
+      op,
+      node.inputs.map((input) => input && read(input)),
+      what,
+    );
+    const results = op.reference(inputs, readAttributes(op, node.attributes, what), types);
+    node.outputs.forEach((output, index) => {
+      if (output && results[index]) {
+        known.set(output, { ...results[index], dims: types[index]!.dims });
+      }
+    });
+  }
+  return graph.outputs.map(read);
+}
