@@ -59,6 +59,12 @@ async function openAndClose() {
   ];
 }
 
+async function until(condition) {
+  for (const start = performance.now(); !condition(); await sleep(1)) {
+    if (performance.now() - start > 10_000) throw new Error(`waited 10 s for ${condition}`);
+  }
+}
+
 /** From the moment that the watchdog has given a core up until its place is taken by a new one. */
 async function killedCore() {
   const device = await Device.open({ cores: 2, watchdogMs: 50 });
@@ -68,9 +74,11 @@ async function killedCore() {
     const before = device.info().killedCores;
     stream.launch({ probe: "runaway" });
     const done = stream.synchronize().catch((error) => error);
-    while (device.info().killedCores === before) await sleep(1);
+    await until(() => device.info().killedCores > before);
     const killed = performance.now();
-    while (device.info().coresUp < 2) await sleep(1);
+    // Its worker ends first, then the new one boots.
+    await until(() => device.info().coresUp < 2);
+    await until(() => device.info().coresUp === 2);
     const ms = performance.now() - killed;
     const error = await done;
     if (typeof error?.code !== "number") throw new Error("a runaway kernel was not reported");

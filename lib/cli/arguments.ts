@@ -7,7 +7,7 @@ export interface Assignment {
 }
 
 /** `name=value`, collected over every use of the option. */
-export function assignments(text: string, previous: readonly Assignment[]): readonly Assignment[] {
+export function assignments(text: string, previous: readonly Assignment[] = []): readonly Assignment[] {
   const at = text.indexOf("=");
   if (at < 1 || at === text.length - 1) throw new InvalidArgumentError('write it as "name=value".');
   return [...previous, { name: text.slice(0, at), value: text.slice(at + 1) }];

@@ -8,7 +8,7 @@ import type { InspectFlags } from "./program";
 
 export async function inspect(model: string, flags: InspectFlags): Promise<void> {
   const { bytes, folder, info } = readModel(model);
-  const shapes = shapesOf(info.inputs, flags.dim);
+  const shapes = shapesOf(info.inputs, flags.dim ?? []);
   const description = describe(bytes, { folder, shapes });
   const program = description.image === undefined ? "" : disassemble(description.image, info.inputs.length);
   if (flags.json) {

@@ -8,16 +8,16 @@ export interface DeviceFlags {
 }
 
 export interface RunFlags extends DeviceFlags {
-  readonly input: readonly Assignment[];
-  readonly dim: readonly Assignment[];
-  readonly output: readonly Assignment[];
+  readonly input?: readonly Assignment[];
+  readonly dim?: readonly Assignment[];
+  readonly output?: readonly Assignment[];
   readonly repeat: number;
   readonly seed: number;
   readonly json?: boolean;
 }
 
 export interface InspectFlags {
-  readonly dim: readonly Assignment[];
+  readonly dim?: readonly Assignment[];
   readonly json?: boolean;
 }
 
@@ -28,7 +28,7 @@ export function createProgram(): Command {
     .helpOption("-h, --help", "show this help")
     .helpCommand("help [command]", "show the help of a command")
     .showSuggestionAfterError(true)
-    .showHelpAfterError("(npurt --help lists the commands and options)")
+    .showHelpAfterError("npurt --help lists the commands.")
     .exitOverride();
   addRun(program);
   addInspect(program);
@@ -44,10 +44,11 @@ function packageVersion(): string {
 function addRun(program: Command): void {
   program
     .command("run <model>")
+    .showHelpAfterError("npurt run --help lists its options.")
     .description("run an ONNX model and show its outputs and times")
-    .option("-i, --input <name=file.npy|random>", "feed an input from a .npy file; inputs left out get random values", assignments, [])
-    .option("-o, --output <name=file.npy>", "write an output to a .npy file", assignments, [])
-    .option("-d, --dim <name=size>", "size of a dim that the model leaves open (default 1)", assignments, [])
+    .option("-i, --input <name=file.npy|random>", "feed an input from a .npy file; inputs left out get random values", assignments)
+    .option("-o, --output <name=file.npy>", "write an output to a .npy file", assignments)
+    .option("-d, --dim <name=size>", "size of a dim that the model leaves open (default 1)", assignments)
     .option("-r, --repeat <n>", "run n times and show median and 95th percentile", positiveInteger("--repeat"), 1)
     .option("--seed <n>", "seed of the random inputs", nonNegativeInteger("--seed"), 1)
     .addOption(new Option("--driver <name>", "how the device runs").choices(["threads", "inline", "sim"]).default("threads"))
@@ -66,8 +67,9 @@ function addRun(program: Command): void {
 function addInspect(program: Command): void {
   program
     .command("inspect <model>")
+    .showHelpAfterError("npurt inspect --help lists its options.")
     .description("show a model's graph, its program for the device, and its memory plan")
-    .option("-d, --dim <name=size>", "size of a dim that the model leaves open (default 1)", assignments, [])
+    .option("-d, --dim <name=size>", "size of a dim that the model leaves open (default 1)", assignments)
     .option("--json", "print one JSON object")
     .option("--verbose", "show the stack of an error")
     .action(async (model: string, flags: InspectFlags) => {
@@ -78,6 +80,7 @@ function addInspect(program: Command): void {
 function addDoctor(program: Command): void {
   program
     .command("doctor")
+    .showHelpAfterError("npurt doctor --help lists its options.")
     .description("check this machine: Node.js, CPUs, WebAssembly, addon; opens a device and runs on it")
     .option("--json", "print one JSON object")
     .option("--verbose", "show the stack of an error")

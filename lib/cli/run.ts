@@ -16,14 +16,15 @@ interface Times {
 }
 
 export async function run(model: string, flags: RunFlags): Promise<void> {
+  const { input = [], dim = [], output = [] } = flags;
   const { bytes, folder, info } = readModel(model);
-  checkOutputNames(info, flags.output);
-  const feeds = makeFeeds(info.inputs, flags.input, flags.dim, flags.seed);
+  checkOutputNames(info, output);
+  const feeds = makeFeeds(info.inputs, input, dim, flags.seed);
   const device = await Device.open({ driver: flags.driver, ...(flags.cores === undefined ? {} : { cores: flags.cores }) });
   try {
     const { executor, loadMs } = await load(bytes, { device, folder, shapes: dimsOf(feeds) });
     const { outputs, times } = await repeat(executor, feeds, flags.repeat, loadMs);
-    for (const { name, value } of flags.output) writeTensor(value, outputs[name] as Tensor);
+    for (const { name, value } of output) writeTensor(value, outputs[name] as Tensor);
     if (flags.json) printJson(report(model, device, feeds, outputs, times));
     else printReport(model, device, feeds, outputs, times);
     executor.dispose();
