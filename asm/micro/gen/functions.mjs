@@ -11,7 +11,7 @@ const SIGN = { bits: "0x80000000" };
 /** e^x from clamped x: [polynomial of the rest, n + 2^23 * 1.5 as bits]. */
 function exponentParts(body, x) {
   const magic = body.constant(MAGIC);
-  const shifted = body.madd(x, body.constant(1.4426950408889634), magic);
+  const shifted = body.madd(x, body.constant(Math.LOG2E), magic);
   const n = body.sub(shifted, magic);
   // ln 2 in two parts: the first has 15 bits, so n times it is exact also without a fused step.
   let r = body.madd(n, body.constant(-0.693145751953125), x);
@@ -113,7 +113,7 @@ export function log(body, x) {
 /** x (1 + erf(x / sqrt 2)) / 2: as good as erf, which for x below about -3 means an absolute error of 1e-7 |x|. */
 export function gelu(body, x) {
   const half = body.mul(x, body.constant(0.5));
-  return body.madd(half, erf(body, body.mul(x, body.constant(0.7071067811865476))), half);
+  return body.madd(half, erf(body, body.mul(x, body.constant(Math.SQRT1_2))), half);
 }
 
 /** The tanh form of gelu: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. */
