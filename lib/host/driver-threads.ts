@@ -131,20 +131,28 @@ export class ThreadsDriver implements Driver {
     void this.#seats[core]?.worker?.terminate();
   }
 
+  /** Fault injection: kills `core` if it is inside a kernel, as the watchdog does. */
+  killCore(core: number): boolean {
+    return this.#watchdog.kill(core);
+  }
+
   kick(): void {
     this.#machine.core.bell(WAKE_COUNT);
   }
 
-  watch(): void {
+  watch(stream: number, sequence: number): void {
     if (!this.#watching) {
       this.#watching = true;
       void this.#listen();
+    } else if (this.#machine.core.arm(stream, sequence) === 1) {
+      queueMicrotask(() => this.#machine.progress());
     }
   }
 
   async #listen(): Promise<void> {
     const machine = this.#machine;
     const { completions, ints } = machine;
+    await undefined; // nobody is called back before `watch` returns
     Atomics.add(ints, HOST_WAITERS, 1); // before the first `arm`: pairs with `hostBell` in asm/sync/park.ts
     while (completions.count > 0 && !machine.lost) {
       const seen = Atomics.load(ints, HOST_BELL);

@@ -15,8 +15,8 @@ export interface Driver {
    * Blocks the calling thread until `sequence` of `stream` has retired (true), `timeoutMs` of the driver's clock have passed, or nothing can move any more (false).
    */
   block(stream: number, sequence: number, timeoutMs: number): boolean;
-  /** Somebody waits asynchronously: from now on `completions.poll` is called whenever a fence may have moved, until nobody waits. */
-  watch(): void;
+  /** Somebody was added to `completions` for this fence: `machine.progress` is called when it has moved. Never calls back before it returns. */
+  watch(stream: number, sequence: number): void;
   /** Calls `fire` after `delayMs` of the driver's clock, unless the function returned is called before. */
   timer(delayMs: number, fire: () => void): () => void;
   /** The driver's clock in microseconds. */

@@ -247,7 +247,7 @@ export class Machine extends Submitter {
       }
       signal?.addEventListener("abort", onAbort, { once: true });
       this.hold(stream);
-      this.driver.watch();
+      this.driver.watch(stream, sequence);
     });
   }
 
@@ -255,7 +255,7 @@ export class Machine extends Submitter {
   whenReached(stream: number, sequence: number, reached: (error: AclError | undefined) => void): void {
     this.completions.add(stream, sequence, reached);
     this.hold(stream);
-    this.driver.watch();
+    this.driver.watch(stream, sequence);
   }
 
   /** Waits and blocks this thread. False: `timeoutMs` have passed, or (sim, inline) nothing can move any more. */

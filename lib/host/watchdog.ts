@@ -65,11 +65,19 @@ export class Watchdog {
       Atomics.store(ints, (Layout.CONTEXTS + sight.poisoned * Context.SIZE + Context.POISON) >> 2, 1);
       sight.sinceMs = now - this.#limitMs;
     } else if (stuckMs > this.#limitMs + this.#graceMs) {
-      if (Atomics.compareExchange(ints, at + (Core.PHASE >> 2), Phase.KERNEL, Phase.KILLED) === Phase.KERNEL) {
-        this.#machine.counters.killed++;
-        this.#kill(core);
-      }
+      this.kill(core);
     }
+  }
+
+  /** Wins `core` from KERNEL to KILLED and has its worker ended. False if it is in no kernel (any more). */
+  kill(core: number): boolean {
+    const phase = (Layout.CORES + core * Core.SIZE + Core.PHASE) >> 2;
+    if (Atomics.compareExchange(this.#machine.ints, phase, Phase.KERNEL, Phase.KILLED) !== Phase.KERNEL) {
+      return false;
+    }
+    this.#machine.counters.killed++;
+    this.#kill(core);
+    return true;
   }
 
   /** The kernel is out: what poisoned it must not hit the next one. */

@@ -87,7 +87,8 @@ export class Device {
    * @throws AclError 107017 for a token of another version, 507899 if the device is closed
    */
   static attach(token: DeviceToken): Device {
-    if (token === null || typeof token !== "object" || !(token.memory instanceof WebAssembly.Memory)) {
+    // By tag, since what was posted may be of another realm.
+    if (token === null || typeof token !== "object" || Object.prototype.toString.call(token.memory) !== "[object WebAssembly.Memory]") {
       throw invalidParam("Device.attach: pass what device.share() returned, posted to this thread of the same process");
     }
     return make.device(DeviceCore.attach(token as Parameters<typeof DeviceCore.attach>[0]));
