@@ -20,6 +20,7 @@ const USAGE = `usage: npm run bench -- kernel|task|model [options]
   --rounds n     blocks per case and runner (default 7)
   --ours         leave the peers out`;
 
+const NOTE_LENGTH = 300;
 const { SingleBar, Presets } = createRequire(import.meta.url)("cli-progress");
 
 function readArguments() {
@@ -108,7 +109,7 @@ async function main() {
   if (options.suite === "task") rows = await taskRows(options, context, { comparedRows, chosen, progress });
   else rows = await comparedRows(chosen(options.suite === "kernel" ? kernelCases() : modelCases(options.models)), options, context);
   printTable(rows, { ...context, versions: peerVersions(), threads: options.threads });
-  for (const note of notes) console.log(`note: ${note}`);
+  for (const note of notes) console.log(`note: ${note.length > NOTE_LENGTH ? `${note.slice(0, NOTE_LENGTH)} ...` : note}`);
   if (options.json) fs.writeFileSync(options.json, `${JSON.stringify(rows, null, 2)}\n`);
 }
 

@@ -10,8 +10,8 @@ ort.env.logLevel = "error";
 
 const options =
   name === "onnxruntime-web"
-    ? { executionProviders: ["wasm"] }
-    : { executionProviders: ["cpu"], intraOpNumThreads: threads, interOpNumThreads: 1, executionMode: "sequential" };
+    ? { executionProviders: ["wasm"], logSeverityLevel: 3 }
+    : { executionProviders: ["cpu"], logSeverityLevel: 3, intraOpNumThreads: threads, interOpNumThreads: 1, executionMode: "sequential" };
 
 function tensor(feed) {
   const data = feedData(feed);
