@@ -1,7 +1,7 @@
 /** AttributeProto -> Attribute. */
 import { AclError } from "../../errors/acl-error";
 import type { Attribute } from "../../graph/ir";
-import type { AttributeProto } from "./generated/schema";
+import type { AttributeProto } from "./generated/messages";
 import { importTensor } from "./tensor";
 
 /** ONNX's AttributeType numbers. */

@@ -2,7 +2,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { AclError } from "../../errors/acl-error";
-import type { TensorProto } from "./generated/schema";
+import type { TensorProto } from "./generated/messages";
 
 /** @throws AclError 100003 when the place is refused or missing, 100012 when offset or length leave the file */
 export function readExternal(proto: TensorProto, folder: string | undefined, expectedBytes: number): Uint8Array {

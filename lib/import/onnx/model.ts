@@ -1,12 +1,13 @@
 /** ONNX file -> graph. Checks everything that a file can get wrong; what it returns satisfies verifyGraph. */
-import { fromBinary } from "@bufbuild/protobuf";
 import { AclError } from "../../errors/acl-error";
 import { type DtypeName, dtypeName } from "../../graph/dtype";
 import type { Attribute, Dim, Graph, Node, Value } from "../../graph/ir";
 import { importAttribute } from "./attribute";
-import { type GraphProto, type ModelProto, ModelProtoSchema, type NodeProto, type ValueInfoProto } from "./generated/schema";
+import type { GraphProto, ModelProto, NodeProto, ValueInfoProto } from "./generated/messages";
+import { readModelProto } from "./generated/read";
 import { sortNodes } from "./sort";
 import { importTensor } from "./tensor";
+import { readMessage } from "./wire";
 
 export interface ImportedModel {
   readonly graph: Graph;
@@ -16,9 +17,6 @@ export interface ImportedModel {
   readonly opsets: Readonly<Record<string, number>>;
   readonly metadata: Readonly<Record<string, string>>;
 }
-
-/** Subgraphs nest; the limit only has to stop a hostile file before the stack ends. */
-const DEEPEST_MESSAGE = 200;
 
 /**
  * @throws AclError 100006 when the bytes are no protobuf message, 100012 when a tensor is damaged, 100013 when the graph is not well formed,
@@ -51,7 +49,7 @@ function parse(bytes: Uint8Array): ModelProto {
     throw new AclError(100006, "the model is empty (0 bytes)");
   }
   try {
-    return fromBinary(ModelProtoSchema, bytes, { readUnknownFields: false, recursionLimit: DEEPEST_MESSAGE });
+    return readMessage(bytes, readModelProto);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new AclError(100006, `the model (${bytes.byteLength} bytes) is not a valid ONNX file: ${why}; it may be cut off or of another format`, {

@@ -3,7 +3,7 @@ import { AclError } from "../../errors/acl-error";
 import { DTYPES, type DtypeName, dtypeName } from "../../graph/dtype";
 import type { Stored } from "../../graph/tensor";
 import { readExternal } from "./external";
-import type { TensorProto } from "./generated/schema";
+import type { TensorProto } from "./generated/messages";
 
 /** No tensor of a model is larger than the device's address space. */
 const LARGEST_BYTES = 2 ** 32;

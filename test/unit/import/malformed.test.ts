@@ -15,7 +15,13 @@ const small: ModelInit = {
   ],
   inputs: [{ name: "x", dims: ["N", 1, 4, 4] }],
   outputs: [{ name: "y", dtype: "float32", dims: ["N", 2, 4, 4] }],
-  constants: { w: tensor("float32", [2, 1, 3, 3], Array.from({ length: 18 }, (_, i) => i - 9)) },
+  constants: {
+    w: tensor(
+      "float32",
+      [2, 1, 3, 3],
+      Array.from({ length: 18 }, (_, i) => i - 9),
+    ),
+  },
 };
 const good = model(small);
 
@@ -28,8 +34,10 @@ function refusal(bytes: Uint8Array, folder?: string): AclError {
   }
   throw new Error("the model was accepted");
 }
-const change = (edit: (graph: Record<string, never> & { [key: string]: any }) => void): Uint8Array => {
-  const message = messageOf(small) as any;
+// biome-ignore lint/suspicious/noExplicitAny: a message on its way to being damaged has no type
+type Loose = any;
+const change = (edit: (graph: Loose) => void): Uint8Array => {
+  const message = messageOf(small) as Loose;
   edit(message.graph);
   return modelOf(message);
 };
@@ -78,7 +86,7 @@ test("not a model at all", () => {
   expect(refusal(modelOf({ irVersion: 8n })).message).toMatch(/no graph/);
 });
 
-const CASES: readonly [title: string, edit: (graph: any) => void, code: number, text: RegExp][] = [
+const CASES: readonly [title: string, edit: (graph: Loose) => void, code: number, text: RegExp][] = [
   ["a cycle", (g) => (g.node[0].input[0] = "y"), 100013, /cycle through "conv", "relu"|cycle through "relu", "conv"/],
   ["a value defined twice", (g) => (g.node[1].output[0] = "c"), 100013, /"c" is defined twice/],
   ["an input that nothing produces", (g) => (g.node[1].input[0] = "ghost"), 100013, /"ghost" \(read by node "relu"\)/],
@@ -127,7 +135,13 @@ test("unsupported operators are listed all at once, with their opset and the nea
 });
 
 test("nodes out of order are sorted, names that repeat are told apart", () => {
-  const { graph } = importOnnx(change((g) => (g.node.reverse(), (g.node[0].name = "same"), (g.node[1].name = "same"))));
+  const reversed = change((g) => {
+    g.node.reverse();
+    for (const node of g.node) {
+      node.name = "same";
+    }
+  });
+  const { graph } = importOnnx(reversed);
   expect(graph.nodes.map(({ op, name }) => [op, name])).toEqual([
     ["Conv", "same#2"],
     ["Relu", "same"],
@@ -159,10 +173,18 @@ describe("external data", () => {
   afterAll(() => fs.rmSync(folder, { recursive: true }));
 
   const external = (fields: Record<string, string>): Uint8Array =>
-    change((g) => Object.assign(g.initializer[0], { rawData: new Uint8Array(0), dataLocation: 1, externalData: Object.entries(fields).map(([key, value]) => ({ key, value })) }));
+    change((g) =>
+      Object.assign(g.initializer[0], {
+        rawData: new Uint8Array(0),
+        dataLocation: 1,
+        externalData: Object.entries(fields).map(([key, value]) => ({ key, value })),
+      }),
+    );
 
   test("is read from the model's folder", () => {
-    expect(compileModel(external({ location: "w.bin", offset: "16", length: "72" }), { folder: path.join(folder, "model") }).dataBytes).toBeGreaterThan(0);
+    expect(
+      compileModel(external({ location: "w.bin", offset: "16", length: "72" }), { folder: path.join(folder, "model") }).dataBytes,
+    ).toBeGreaterThan(0);
   });
   const refused: readonly [string, Record<string, string>, number, RegExp][] = [
     ["parent folder", { location: "../secret.bin" }, 100003, /leads out/],
