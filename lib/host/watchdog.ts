@@ -7,6 +7,8 @@ import type { Machine } from "./machine";
 
 const GRACE_MS = 250;
 const LONGEST_PERIOD_MS = 100;
+/** Looks further apart than this (the heart beats every 25 ms) mean that the event loop stood still. */
+const BLOCKED_MS = 150;
 
 interface Sight {
   beat: number;
@@ -37,7 +39,7 @@ export class Watchdog {
       return;
     }
     // Beats nobody looked at (a blocked event loop) do not count as standing still.
-    const gap = now - this.#lastLook > 4 * this.periodMs;
+    const gap = now - this.#lastLook > Math.max(4 * this.periodMs, BLOCKED_MS);
     this.#lastLook = now;
     for (let core = 0; core < cores; core++) {
       this.#lookAt(core, now, gap);

@@ -130,66 +130,83 @@ export class Machine {
     return streams.map((s) => `stream ${s} fence ${this.host.fence(s)} tail ${this.host.tail(s)}`).join("; ");
   }
 
-  /** An image of PROBE instructions: per region a list of [probe, tiles, argument]; COUNT counts at 4 bytes per tile from its own start in binding DATA. */
-  program(regions: readonly (readonly (readonly [Probe, number, number])[])[]): { address: number; counters: number } {
-    const instructions = regions.flat();
-    const tensors = Program.SIZE;
-    const table = tensors + instructions.length * Tensor.SIZE;
-    const code = (table + regions.length * Region.SIZE + 63) & ~63;
-    const bytes = code + instructions.length * Instruction.SIZE;
-    const address = this.allocate(bytes, PoolTag.PROGRAM);
-    const at = (offset: number) => (address + offset) >> 2;
-    const set = (offset: number, value: number) => {
-      this.words[at(offset)] = value;
-    };
-    set(Program.MAGIC, PROGRAM_MAGIC);
-    set(Program.BYTES, bytes);
-    set(Program.TENSORS, tensors);
-    set(Program.TENSOR_COUNT, instructions.length);
-    set(Program.REGIONS, table);
-    set(Program.REGION_COUNT, regions.length);
-    set(Program.INSTRUCTIONS, code);
-    set(Program.INSTRUCTION_COUNT, instructions.length);
-    let first = 0;
-    regions.forEach((region, r) => {
-      const record = table + r * Region.SIZE;
-      set(record + Region.FIRST, first);
-      set(record + Region.COUNT, region.length);
-      set(
-        record + Region.TILES,
-        region.reduce((sum, [, tiles]) => sum + tiles, 0),
-      );
-      set(record + Region.COST_NS, 1_000_000);
-      first += region.length;
-    });
-    let counters = 0;
-    instructions.forEach(([probe, tiles, argument], i) => {
-      const tensor = tensors + i * Tensor.SIZE;
-      set(tensor + Tensor.BINDING, Binding.DATA | (12 << 16) | (1 << 24)); // uint32, rank 1
-      set(tensor + Tensor.OFFSET, counters * 4);
-      set(tensor + Tensor.BYTES, tiles * 4);
-      set(tensor + Tensor.DIMS, tiles);
-      set(tensor + Tensor.STRIDES, 4);
-      const instruction = code + i * Instruction.SIZE;
-      set(instruction + Instruction.OP, Opcode.PROBE | (1 << 16));
-      set(instruction + Instruction.TILES, tiles);
-      set(instruction + Instruction.NODE, i);
-      set(instruction + Instruction.T0, i);
-      set(instruction + Instruction.P0, probe);
-      set(instruction + Instruction.P1, argument);
-      counters += tiles;
-    });
-    return { address, counters };
+  program(regions: ProbeRegions): { address: number; counters: number } {
+    return probeProgram(this, regions);
   }
 
-  /** A frame for `program` whose DATA binding is `data`. */
   frame(program: number, data: number): number {
-    const address = this.allocate(Frame.BASES + 16, PoolTag.FRAME);
-    this.words[(address + Frame.PROGRAM) >> 2] = program;
-    this.words[(address + Frame.BINDINGS) >> 2] = 2;
-    this.words[(address + Frame.BASES) >> 2] = data;
-    return address;
+    return frameOf(this, program, data);
   }
+}
+
+/** What a builder of images needs of a device: its words, and zeroed memory. */
+export interface DeviceMemory {
+  readonly words: Uint32Array;
+  allocate(bytes: number, tag?: number): number;
+}
+
+/** Per region a list of [probe, tiles, argument]. */
+export type ProbeRegions = readonly (readonly (readonly [Probe, number, number])[])[];
+
+/** An image of PROBE instructions: per region a list of [probe, tiles, argument]; COUNT counts at 4 bytes per tile from its own start in binding DATA. */
+export function probeProgram(memory: DeviceMemory, regions: ProbeRegions): { address: number; counters: number } {
+  const instructions = regions.flat();
+  const tensors = Program.SIZE;
+  const table = tensors + instructions.length * Tensor.SIZE;
+  const code = (table + regions.length * Region.SIZE + 63) & ~63;
+  const bytes = code + instructions.length * Instruction.SIZE;
+  const address = memory.allocate(bytes, PoolTag.PROGRAM);
+  const at = (offset: number) => (address + offset) >> 2;
+  const set = (offset: number, value: number) => {
+    memory.words[at(offset)] = value;
+  };
+  set(Program.MAGIC, PROGRAM_MAGIC);
+  set(Program.BYTES, bytes);
+  set(Program.TENSORS, tensors);
+  set(Program.TENSOR_COUNT, instructions.length);
+  set(Program.REGIONS, table);
+  set(Program.REGION_COUNT, regions.length);
+  set(Program.INSTRUCTIONS, code);
+  set(Program.INSTRUCTION_COUNT, instructions.length);
+  let first = 0;
+  regions.forEach((region, r) => {
+    const record = table + r * Region.SIZE;
+    set(record + Region.FIRST, first);
+    set(record + Region.COUNT, region.length);
+    set(
+      record + Region.TILES,
+      region.reduce((sum, [, tiles]) => sum + tiles, 0),
+    );
+    set(record + Region.COST_NS, 1_000_000);
+    first += region.length;
+  });
+  let counters = 0;
+  instructions.forEach(([probe, tiles, argument], i) => {
+    const tensor = tensors + i * Tensor.SIZE;
+    set(tensor + Tensor.BINDING, Binding.DATA | (12 << 16) | (1 << 24)); // uint32, rank 1
+    set(tensor + Tensor.OFFSET, counters * 4);
+    set(tensor + Tensor.BYTES, tiles * 4);
+    set(tensor + Tensor.DIMS, tiles);
+    set(tensor + Tensor.STRIDES, 4);
+    const instruction = code + i * Instruction.SIZE;
+    set(instruction + Instruction.OP, Opcode.PROBE | (1 << 16));
+    set(instruction + Instruction.TILES, tiles);
+    set(instruction + Instruction.NODE, i);
+    set(instruction + Instruction.T0, i);
+    set(instruction + Instruction.P0, probe);
+    set(instruction + Instruction.P1, argument);
+    counters += tiles;
+  });
+  return { address, counters };
+}
+
+/** A frame for `program` whose DATA binding is `data`. */
+export function frameOf(memory: DeviceMemory, program: number, data: number): number {
+  const address = memory.allocate(Frame.BASES + 16, PoolTag.FRAME);
+  memory.words[(address + Frame.PROGRAM) >> 2] = program;
+  memory.words[(address + Frame.BINDINGS) >> 2] = 2;
+  memory.words[(address + Frame.BASES) >> 2] = data;
+  return address;
 }
 
 /** The device's number for a trap message; the product's own table is in lib/host. */
