@@ -11,8 +11,19 @@ import type { ModelInfo, ValueInfo } from "./types";
 /** Metadata as the file declares it: names stay where the model leaves a dim open. */
 export function modelInfo(model: ImportedModel): ModelInfo {
   const { name, producer, irVersion, opsets, metadata, graph } = model;
-  const info = (value: Value): ValueInfo => ({ name: value.name, dtype: value.dtype ?? "float32", dims: value.dims ?? [] });
+  // Inputs have a type (bindShapes refuses those without); outputs that the file leaves untyped get theirs after inference.
+  const info = (value: Value): ValueInfo => ({ name: value.name, dtype: value.dtype ?? "float32", dims: value.dims ?? UNDECLARED });
   return { name, producer, irVersion, opsets, metadata, inputs: graph.inputs.map(info), outputs: graph.outputs.map(info) };
+}
+
+const UNDECLARED: readonly Dim[] = [];
+
+/** Declared outputs keep the names of their open dims; the others are what inference found. */
+export function completeOutputs(declared: readonly ValueInfo[], inferred: readonly Value[]): ValueInfo[] {
+  return declared.map((info, index) => {
+    const { dtype, dims } = inferred[index]!;
+    return { name: info.name, dtype: dtype ?? info.dtype, dims: info.dims === UNDECLARED ? (dims ?? []) : info.dims };
+  });
 }
 
 /**

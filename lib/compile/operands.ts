@@ -1,4 +1,5 @@
 /** What an instruction reads and writes: the only thing that fusing, scheduling and planning look at. */
+import { DTYPES } from "../graph/dtype";
 import { extentOf } from "../ops/views";
 import type { Blob, Instruction, Strip, View } from "../program/types";
 
@@ -45,13 +46,39 @@ export function writesOf(instruction: Instruction): View[] {
   }
 }
 
-/** Do two views of possibly the same blob share a byte? Conservative for interleaved views. */
+/** Do two views of possibly the same blob share a byte? Says yes when it cannot tell. */
 export function overlaps(a: View, b: View): boolean {
   if (a.blob !== b.blob) {
     return false;
   }
   const [one, other] = [extentOf(a), extentOf(b)];
-  return one.low < other.high && other.low < one.high;
+  return one.low < other.high && other.low < one.high && !slicesApart(a, b);
+}
+
+/**
+ * Are the views different slices of one array along one axis (as the parts of a Concat are)? Then they interleave in memory and still share nothing.
+ * The array is taken to be the smallest that holds both; its elements have addresses of their own if every stride reaches past all smaller ones.
+ */
+function slicesApart(a: View, b: View): boolean {
+  const [low, high] = a.offsetBytes <= b.offsetBytes ? [a, b] : [b, a];
+  const distance = high.offsetBytes - low.offsetBytes;
+  if (low.strides.length !== high.strides.length || low.strides.some((stride, axis) => stride !== high.strides[axis] || stride <= 0)) {
+    return false;
+  }
+  return low.strides.some((step, axis) => {
+    const shift = distance / step;
+    if (!Number.isInteger(shift) || shift < low.dims[axis]!) {
+      return false;
+    }
+    const dims = low.dims.map((dim, i) => (i === axis ? shift + high.dims[i]! : Math.max(dim, high.dims[i]!)));
+    const order = dims.map((_, i) => i).sort((i, j) => low.strides[i]! - low.strides[j]!);
+    let reach = Math.max(DTYPES[low.dtype].bytes, DTYPES[high.dtype].bytes);
+    return order.every((i) => {
+      const apart = dims[i] === 1 || low.strides[i]! >= reach;
+      reach += (dims[i]! - 1) * low.strides[i]!;
+      return apart;
+    });
+  });
 }
 
 /** Instructions by blob, in program order. */

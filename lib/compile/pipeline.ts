@@ -1,11 +1,12 @@
 /** The compiler as a list of passes over one state. A pass that breaks the graph is caught by the verifier right after it. */
 import { AclError } from "../errors/acl-error";
+import { internal } from "../errors/make";
 import type { Graph } from "../graph/ir";
 import { verifyGraph } from "../graph/verify";
 import { importOnnx } from "../import/onnx/model";
 import type { LoweredProgram } from "../ops/lowering";
 import type { Instruction } from "../program/types";
-import { bindShapes, modelInfo } from "./bind";
+import { bindShapes, completeOutputs, modelInfo } from "./bind";
 import { removeDeadNodes } from "./dead";
 import { encodeProgram } from "./encode";
 import { fuseInstructions } from "./fuse";
@@ -18,7 +19,7 @@ import type { CompiledProgram, CompileOptions, CompileResult, DataSegment, Model
 
 export interface CompileState {
   readonly options: CompileOptions;
-  readonly info: ModelInfo;
+  info: ModelInfo;
   readonly graph: Graph;
   program?: LoweredProgram;
   regions?: readonly (readonly Instruction[])[];
@@ -57,12 +58,12 @@ export function* pipelineSteps(bytes: Uint8Array, options: CompileOptions): Gene
   yield;
   for (const pass of PASSES) {
     if (!(pass.optional && options.disable?.includes(pass.name))) {
-      const steps = pass.run(state);
-      if (steps) {
-        yield* steps;
-      }
+      yield* runPass(pass, state);
       if (!state.program) {
         verifyGraph(state.graph, `pass "${pass.name}"`);
+      }
+      if (pass.name === "infer") {
+        state.info = { ...state.info, outputs: completeOutputs(state.info.outputs, state.graph.outputs) };
       }
     }
     yield;
@@ -71,6 +72,21 @@ export function* pipelineSteps(bytes: Uint8Array, options: CompileOptions): Gene
     }
   }
   return state;
+}
+
+/** Whatever a pass throws is a typed error: what is not one of ours comes from an operator of the user or is a defect. */
+function* runPass(pass: Pass, state: CompileState): Generator<void> {
+  try {
+    const steps = pass.run(state);
+    if (steps) {
+      yield* steps;
+    }
+  } catch (error) {
+    if (error instanceof AclError) {
+      throw error;
+    }
+    throw internal(`compile: pass "${pass.name}" failed: ${error instanceof Error ? error.message : String(error)}`, error);
+  }
 }
 
 export function runPipeline(bytes: Uint8Array, options: CompileOptions): CompileState {

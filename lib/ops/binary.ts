@@ -1,11 +1,12 @@
 /** Elementwise operators of two or more operands, with broadcasting. */
 import { AclError } from "../errors/acl-error";
 import { isFloat } from "../graph/tensor";
-import type { StripOpName } from "../program/types";
+import type { StripOpName, View } from "../program/types";
 import { type Arithmetic, broadcastType, mapTensors, requireDtype } from "./arithmetic";
 import { type AnyOp, defineOp, float, type Tolerance, type Upgrade } from "./define";
+import type { Operand } from "./lowering";
 import { noise, positive, ramp, rejects, type Sample, sample, scalar, values } from "./sample";
-import { stripType } from "./strip-builder";
+import { type StripBuilder, stripType } from "./strip-builder";
 import { unsqueezeInput } from "./upgrade";
 
 const EXACT: Tolerance = { relative: 0, absolute: 0, why: "one correctly rounded operation" };
@@ -197,6 +198,9 @@ export const Pow = defineOp({
   ],
 });
 
+/** A strip has few registers: more operands are taken in several passes. */
+const MOST_OPERANDS = 6;
+
 function variadic(name: string, newest: number, strip: StripOpName, f: Arithmetic, mean = false): AnyOp {
   return defineOp({
     names: { onnx: [name, newest] },
@@ -217,14 +221,23 @@ function variadic(name: string, newest: number, strip: StripOpName, f: Arithmeti
       const scale = mean ? 1 / inputs.length : 1;
       return [mapTensors({ real: (x) => x * scale, whole: (x) => x }, [folded], out!)];
     },
-    lower: (b, { inputs }) =>
-      b.elementwise(inputs, (s, first, ...rest) => {
-        const total = rest.reduce((sum, next) => s.op(strip, sum, next), first!);
+    lower: (b, { inputs }) => {
+      const all = (s: StripBuilder, first: number, ...rest: number[]): number => rest.reduce((sum, next) => s.op(strip, sum, next), first);
+      let operands: (Operand | View)[] = [...inputs];
+      while (operands.length > MOST_OPERANDS) {
+        const part = b.temporary(b.dtype(), b.dims(), b.node.outputs[0]!.layout);
+        b.map(part, operands.slice(0, MOST_OPERANDS), all);
+        operands = [part, ...operands.slice(MOST_OPERANDS)];
+      }
+      b.elementwise(operands, (s, first, ...rest) => {
+        const total = all(s, first!, ...rest);
         return mean ? s.op("div", total, s.constant(stripType(inputs[0]!.dtype), inputs.length)) : total;
-      }),
+      });
+    },
     tolerance: { relative: 1e-6, absolute: 1e-6, why: "each step is rounded to f32" },
     samples: [
       sample("one", { inputs: [ramp([2, 3])] }),
+      sample("nineteen", { inputs: Array.from({ length: 19 }, (_, i) => noise([3, 4], i + 1)) }),
       sample("three, broadcast", { inputs: [ramp([2, 3]), positive([3]), ramp([2, 1], 0.5)] }),
       rejects("shapes that do not meet", { inputs: [ramp([2, 3]), ramp([4])] }, 100021, /do not broadcast/),
     ],

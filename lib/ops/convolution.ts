@@ -82,6 +82,9 @@ export const Conv = defineOp({
     if (!weights.stored) {
       b.unsupported("weights computed at run time are not supported yet; make them an initializer");
     }
+    if (x.dtype === "float64") {
+      b.unsupported("convolutions of float64 are not supported; cast to float32");
+    }
     const { window } = windowOf(x.dims.slice(2), weights.dims.slice(2), attributes, b.what);
     const source = b.channelsLast(b.converted(x.view, "float32"));
     const packed = packedFilter(b, weights, attributes.group);

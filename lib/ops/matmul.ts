@@ -1,6 +1,7 @@
 /** Matrix products. Constant right-hand sides are packed once, when the model is compiled. */
 import { AclError } from "../errors/acl-error";
 import { broadcast, type Dim, formatDims, shapeError } from "../graph/dims";
+import type { DtypeName } from "../graph/dtype";
 import { elements, isFloat, rowMajor, sizeOf, type Tensor, walk } from "../graph/tensor";
 import type { Strip, View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
@@ -8,7 +9,7 @@ import { defineOp, float, int, type Tolerance } from "./define";
 import type { Lowering, Operand } from "./lowering";
 import { packedMatrix } from "./packing";
 import { fixed, noise, ramp, rejects, sample, values } from "./sample";
-import { StripBuilder } from "./strip-builder";
+import { StripBuilder, stripType } from "./strip-builder";
 import { broadcastView, permuteView } from "./views";
 
 const SUMMED: Tolerance = { relative: 1e-5, absolute: 2e-5, why: "f32 sums over k against float64" };
@@ -57,42 +58,26 @@ export function multiply(a: Tensor, b: Tensor, dtype = a.dtype): Tensor {
   return { dtype, dims: [...batch, m, n], data };
 }
 
-/** target = a x b for views of rank >= 2 that are broadcast to the same batch. Takes the packed path when `b` is a constant matrix. */
+/** What the kernel multiplies; other floats are widened to float32, which holds them exactly. */
+const NATIVE: ReadonlySet<DtypeName> = new Set(["float32", "float64", "int32", "uint32", "int64", "uint64"]);
+
+/** target = a x right for views of rank >= 2 that broadcast to one batch. Takes the packed path when the right side is a constant float32 matrix. */
 function lowerProduct(b: Lowering, target: View, a: View, right: View, weights: Operand | undefined, transposed: boolean, epilogue?: Strip): void {
-  if (target.dtype === "float32") {
-    const left = b.arranged(a);
-    const packed = weights && right.dims.length === 2 ? packedMatrix(b, weights, transposed) : undefined;
-    const batch = target.dims.slice(0, -2);
-    if (packed) {
-      b.matmul(target, left, packed, true, epilogue);
-    } else {
-      const plain = b.arranged(right);
-      b.matmul(
-        target,
-        broadcastView(left, [...batch, ...left.dims.slice(-2)]),
-        broadcastView(plain, [...batch, ...plain.dims.slice(-2)]),
-        false,
-        epilogue,
-      );
-    }
+  const batch = target.dims.slice(0, -2);
+  const spread = (view: View): View => broadcastView(view, [...batch, ...view.dims.slice(-2)]);
+  if (target.dtype === "float32" && weights && right.dims.length === 2) {
+    b.matmul(target, spread(b.arranged(a)), packedMatrix(b, weights, transposed), true, epilogue);
     return;
   }
-  lowerByFold(b, target, a, right);
+  b.matmul(target, spread(b.arranged(a)), spread(b.arranged(right)), false, epilogue);
 }
 
-/** Types without a matrix kernel: one product per (m, n, k), folded over k. Right for small matrices, slow for large ones. */
-function lowerByFold(b: Lowering, target: View, a: View, right: View): void {
-  const [m, k] = a.dims.slice(-2) as [number, number];
-  const n = right.dims[right.dims.length - 1]!;
-  const batch = target.dims.slice(0, -2);
-  const cube = [...batch, m, n, k];
-  const wide = (view: View, axis: number): View =>
-    broadcastView({ ...view, dims: view.dims.toSpliced(axis, 0, 1), strides: view.strides.toSpliced(axis, 0, 0) }, cube);
-  const rank = right.dims.length;
-  const turned = permuteView(right, [...Array.from({ length: rank - 2 }, (_, i) => i), rank - 1, rank - 2]);
-  const products = b.temporary(target.dtype, cube);
-  b.map(products, [wide(a, a.dims.length - 1), wide(turned, rank - 2)], (s, x, y) => s.op("mul", x, y));
-  b.reduce("sum", target, products, [cube.length - 1]);
+/** The type in which a product is computed. */
+function productType(b: Lowering, dtype: DtypeName): DtypeName {
+  if (NATIVE.has(dtype)) {
+    return dtype;
+  }
+  return isFloat(dtype) ? "float32" : b.unsupported(`products of ${dtype} are not supported; cast to int32 first`);
 }
 
 export const MatMul = defineOp({
@@ -125,23 +110,23 @@ export const MatMul = defineOp({
     return [mapTensors({ real: (x) => x, whole: (x) => x }, [{ ...multiply(left, right, wide), dims: out!.dims }], out!)];
   },
   lower: (b, { a, b: right }) => {
-    const target = b.target();
+    const type = productType(b, a.dtype);
     const [rowVector, columnVector] = [a.dims.length === 1, right.dims.length === 1];
     const matrix = (view: View, axis: number): View => ({
       ...view,
       dims: view.dims.toSpliced(axis, 0, 1),
       strides: view.strides.toSpliced(axis, 0, 0),
     });
-    const left = rowVector ? matrix(a.view, 0) : a.view;
-    let out = target;
-    if (columnVector) {
-      out = matrix(out, out.dims.length);
-    }
-    if (rowVector) {
-      out = matrix(out, out.dims.length - 1);
-    }
+    const left = b.converted(a.view, type);
     const constant = right.stored && !columnVector ? right : undefined;
-    lowerProduct(b, out, left, columnVector ? matrix(right.view, 1) : right.view, constant, false);
+    const other = constant && type === "float32" && right.dims.length === 2 ? { ...left, dims: right.dims } : b.converted(right.view, type);
+    b.through(type, undefined, (target) => {
+      let out = columnVector ? matrix(target, target.dims.length) : target;
+      if (rowVector) {
+        out = matrix(out, out.dims.length - 1);
+      }
+      lowerProduct(b, out, rowVector ? matrix(left, 0) : left, columnVector ? matrix(other, 1) : other, constant, false);
+    });
   },
   tolerance: SUMMED,
   samples: [
@@ -153,6 +138,9 @@ export const MatMul = defineOp({
     sample("vector by matrix", { a: noise([4]), b: noise([4, 5], 3) }),
     sample("matrix by vector", { a: noise([3, 4]), b: noise([4], 3) }),
     sample("dot product", { a: noise([9]), b: noise([9], 3) }),
+    sample("float16", { a: ramp([3, 5], 0.25, "float16"), b: ramp([5, 4], 0.5, "float16") }),
+    sample("float64", { a: ramp([3, 5], 0.1, "float64"), b: ramp([5, 4], 0.1, "float64") }),
+    sample("int64", { a: values("int64", [1, 2], [4294967296n, 3n]), b: values("int64", [2, 1], [4294967296n, 5n]) }),
     sample("int32", { a: values("int32", [2, 2], [1, -2, 3, 4]), b: values("int32", [2, 2], [5, 6, 7, 8]) }),
     rejects("sizes do not fit", { a: ramp([3, 4]), b: ramp([5, 2]) }, 100021, /4 columns against 5 rows/),
   ],
@@ -186,36 +174,27 @@ export const Gemm = defineOp({
       return { dtype: of.dtype, dims: [columns, rows], data };
     };
     const product = multiply(transA ? turn(a) : a, transB ? turn(b) : b, isFloat(a.dtype) ? "float64" : a.dtype);
-    return [mapTensors({ real: (x, bias = 0) => alpha * x + beta * bias, ...(c ? {} : {}) }, [product, ...(c ? [c] : [])], out!)];
+    return [mapTensors({ real: (x, bias = 0) => alpha * x + beta * bias }, [product, ...(c ? [c] : [])], out!)];
   },
   lower: (b, { a, b: right, c }, { alpha, beta, transA, transB }) => {
-    const target = b.target();
-    const left = transA ? permuteView(a.view, [1, 0]) : a.view;
-    const weights = right.stored ? right : undefined;
-    const matrix = transB ? permuteView(right.view, [1, 0]) : right.view;
-    const scaled = (s: StripBuilder, product: number, bias: number | undefined): number => {
-      const one = alpha === 1 ? product : s.op("mul", product, s.constant("f32", alpha));
-      return bias === undefined || beta === 0 ? one : s.op("add", one, beta === 1 ? bias : s.op("mul", bias, s.constant("f32", beta)));
-    };
-    if (target.dtype !== "float32") {
-      if (!isFloat(target.dtype) && (alpha !== 1 || beta !== 1)) {
-        b.unsupported("integer Gemm with alpha or beta is not supported; use MatMul and Mul");
-      }
-      const product = b.temporary(target.dtype, target.dims);
-      lowerByFold(b, product, left, matrix);
-      const type = target.dtype === "float64" ? "f64" : "f32";
-      b.map(target, [product, ...(c ? [c] : [])], (s, x, bias) => {
-        const one = alpha === 1 ? x! : s.op("mul", x!, s.constant(type, alpha));
-        return bias === undefined ? one : s.op("add", one, beta === 1 ? bias : s.op("mul", bias, s.constant(type, beta)));
-      });
-      return;
+    const type = productType(b, a.dtype);
+    if (!isFloat(type) && (!Number.isInteger(alpha) || !Number.isInteger(beta))) {
+      b.unsupported("an integer Gemm needs whole numbers for alpha and beta; use MatMul, Cast and Mul");
     }
-    const strip = new StripBuilder(target.dims);
-    const accumulator = strip.accumulator();
-    const bias = c && beta !== 0 ? strip.input(c.view) : undefined;
-    strip.output(target, scaled(strip, accumulator, bias));
-    const plain = alpha === 1 && bias === undefined;
-    lowerProduct(b, target, left, matrix, weights, transB === 1, plain ? undefined : strip.strip());
+    const turned = (view: View, turn: number): View => (turn ? permuteView(view, [1, 0]) : view);
+    const left = turned(b.converted(a.view, type), transA);
+    const weights = right.stored && type === "float32" ? right : undefined;
+    const other = weights ? turned({ ...left, dims: right.dims, strides: right.dims }, transB) : turned(b.converted(right.view, type), transB);
+    b.through(type, undefined, (target) => {
+      const s = new StripBuilder(target.dims);
+      const register = stripType(type);
+      const scaled = (value: number, by: number): number => (by === 1 ? value : s.op("mul", value, s.constant(register, by)));
+      const product = scaled(s.accumulator(register), alpha);
+      const bias = c && beta !== 0 ? scaled(s.input(b.converted(c.view, type)), beta) : undefined;
+      s.output(target, bias === undefined ? product : s.op("add", product, bias));
+      const plain = alpha === 1 && bias === undefined;
+      lowerProduct(b, target, left, other, weights, transB === 1, plain ? undefined : s.strip());
+    });
   },
   tolerance: SUMMED,
   samples: [
@@ -226,6 +205,12 @@ export const Gemm = defineOp({
       { a: noise([4, 3]), b: fixed(noise([5, 4], 2)), c: noise([3, 1], 3) },
       { attributes: { alpha: 0.5, beta: 0.25, transA: 1, transB: 1 } },
     ),
+    sample(
+      "int32",
+      { a: values("int32", [1, 2], [3, -4]), b: values("int32", [2, 2], [1, 2, 3, 4]), c: values("int32", [2], [10, 20]) },
+      { attributes: { beta: 2 }, floats: ["beta"] },
+    ),
+    sample("float16", { a: ramp([3, 5], 0.25, "float16"), b: fixed(ramp([5, 4], 0.5, "float16")), c: ramp([4], 1, "float16") }),
     sample("no bias", { a: noise([2, 3]), b: noise([3, 2], 2) }),
     rejects("sizes do not fit", { a: ramp([3, 4]), b: ramp([5, 2]) }, 100021, /4 columns against 5 rows/),
     rejects("rank 3", { a: ramp([1, 3, 4]), b: ramp([4, 2]) }, 100021, /takes matrices/),

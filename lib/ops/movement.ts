@@ -265,6 +265,9 @@ export const Expand = defineOp({
   ],
 });
 
+/** Constant indices become one copy each. */
+const MOST_COPIES = 4096;
+
 export const Gather = defineOp({
   names: { onnx: ["Gather", 13] },
   inputs: ["data", "indices"],
@@ -312,6 +315,9 @@ export const Gather = defineOp({
     if (constant.dims.length === 1 && rows.length > 0 && rows.every((row, i) => i === 0 || row - rows[i - 1]! === step)) {
       b.alias(sliceView(data.view, at, rows[0]!, rows.length, step));
       return;
+    }
+    if (rows.length > MOST_COPIES) {
+      return b.unsupported(`${rows.length} constant indices in no even steps are not supported yet; at most ${MOST_COPIES} are`);
     }
     const target = b.target();
     const positions = rowMajor(constant.dims);

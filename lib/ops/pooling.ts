@@ -45,9 +45,10 @@ function referencePool(kind: PoolKind, x: Tensor, attributes: WindowAttributes, 
 
 function lowerPool(b: Lowering, kind: PoolKind, x: Operand, attributes: WindowAttributes): void {
   const { window } = windowOf(x.dims.slice(2), attributes.kernel_shape!, attributes, b.what);
-  // The kernel knows f32; every narrower type is exact in it.
-  const source = b.channelsLast(b.converted(x.view, "float32"));
-  b.through("float32", channelsLast(x.dims.length), (target) => b.pool(kind, target, source, window));
+  // Types that the kernel does not know are exact in float32.
+  const type = (kind === "max" ? MAX_TYPES : AVERAGE_TYPES).has(x.dtype) ? x.dtype : "float32";
+  const source = b.channelsLast(b.converted(x.view, type));
+  b.through(type, channelsLast(x.dims.length), (target) => b.pool(kind, target, source, window));
 }
 
 const WINDOW = {
@@ -58,7 +59,9 @@ const WINDOW = {
   auto_pad: string("NOTSET"),
   ceil_mode: int(0),
 } as const;
-const POOLABLE: ReadonlySet<DtypeName> = new Set(["float32", "float16", "bfloat16", "int8", "uint8"]);
+const MAX_TYPES: ReadonlySet<DtypeName> = new Set(["float32", "float64", "int8", "uint8", "int32", "int64"]);
+const AVERAGE_TYPES: ReadonlySet<DtypeName> = new Set(["float32", "float64"]);
+const POOLABLE: ReadonlySet<DtypeName> = new Set([...MAX_TYPES, "float16", "bfloat16"]);
 
 export const MaxPool = defineOp({
   names: { onnx: ["MaxPool", 22] },
