@@ -1,15 +1,16 @@
 #!/usr/bin/env node
 /**
  * Builds what the package ships: dist/asm/*.wasm (asc), dist/lib (tsc), dist/*.mjs (wrappers for import), prebuilds/ (addon).
- *   node asm/build.mjs [--asm] [--lib] [--addon] [--all]   builds these parts (none named: --asm)
- *   node asm/build.mjs --stale                             builds the parts whose sources are newer than their output
- * asm, lib and addon run at the same time. Nothing goes to stdout: `npm pack --json` runs this through `prepare`.
+ *   node asm/build.mjs [--asm] [--micro] [--lib] [--addon] [--all]   builds these parts (none named: --asm)
+ *   node asm/build.mjs --stale                                       builds the parts whose sources are newer than their output
+ * The parts run at the same time. Nothing goes to stdout: `npm pack --json` runs this through `prepare`.
  */
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { BUILDS } from "./micro/gen/builds.mjs";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const at = (...parts) => path.join(root, ...parts);
@@ -63,7 +64,7 @@ function coreTargets() {
 }
 
 const asm = {
-  sources: () => withFolders(filesIn(at("asm"), (file) => isWritten(file) && file !== at("asm/build.mjs"))),
+  sources: () => withFolders(filesIn(at("asm"), (file) => isWritten(file) && file !== at("asm/build.mjs") && !file.startsWith(at("asm/micro/gen")))),
   outputs: () => coreTargets().map((target) => target.output),
   async build() {
     fs.mkdirSync(at("dist/asm"), { recursive: true });
@@ -74,6 +75,13 @@ const asm = {
       ),
     );
   },
+};
+
+/** The micro modules, one per kernel build: generated text, compiled by its own script. */
+const micro = {
+  sources: () => withFolders([...filesIn(at("asm/micro/gen")), ...filesIn(at("asm/abi"))]),
+  outputs: () => Object.keys(BUILDS).map((name) => at(`dist/asm/micro.${name}.wasm`)),
+  build: () => node("asm/micro/gen/build.mjs", []),
 };
 
 /** Entries of package.json#exports that have an .mjs wrapper. */
@@ -140,12 +148,13 @@ const addon = {
   },
 };
 
-const parts = { asm, lib, addon };
+const parts = { asm, micro, lib, addon };
 const named = Object.keys(parts).filter((name) => process.argv.includes(`--${name}`));
 const asked = process.argv.includes("--all") || process.argv.includes("--stale") ? Object.keys(parts) : named.length > 0 ? named : ["asm"];
 const stale = (part) => newest(part.sources()) > oldest(part.outputs());
-// The addon takes the longest and changes the least: it is only ever built when it is stale.
-const chosen = asked.filter((name) => (process.argv.includes("--stale") || name === "addon" ? stale(parts[name]) : true));
+// The addon and the micro modules take the longest and change the least: they are only ever built when they are stale.
+const SLOW = ["micro", "addon"];
+const chosen = asked.filter((name) => (process.argv.includes("--stale") || SLOW.includes(name) ? stale(parts[name]) : true));
 
 const results = await Promise.allSettled(chosen.map((name) => parts[name].build()));
 for (const result of results) {
