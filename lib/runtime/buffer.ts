@@ -102,6 +102,9 @@ export class DeviceBuffer {
 }
 
 /** Pinned host memory: JavaScript and the device see the same bytes, so copies of it are never staged. */
+/** A view keeps its buffer's handle: memory that JavaScript still sees is not given back by a garbage collection. */
+const HOLDERS = new WeakMap<object, HostBuffer>();
+
 export class HostBuffer extends DeviceBuffer {
   static {
     make.hostBuffer = (core) => new HostBuffer(core);
@@ -126,6 +129,8 @@ export class HostBuffer extends DeviceBuffer {
       throw invalidParam(`hostBuffer.view: ${count} elements of ${dtype} do not fit ${core.sizeBytes} bytes; pass at most ${most}`);
     }
     core.device.machine.exposed = true;
-    return new array(core.device.machine.memory.buffer, core.offset, count);
+    const view = new array(core.device.machine.memory.buffer, core.offset, count);
+    HOLDERS.set(view, this);
+    return view;
   }
 }
