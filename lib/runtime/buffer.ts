@@ -20,7 +20,8 @@ function freeBuffer(core: BufferCore): void {
 }
 
 /**
- * A range of a device's memory. Free it with `dispose` (or `using`); a handle that is forgotten is freed by the garbage collector some day.
+ * A range of a device's memory. Free it with `dispose` (or `using`); a handle that is forgotten is freed by the garbage collector some day,
+ * unless its `address` was read: nobody can know who still holds the number.
  * Tasks in flight that use the range must have finished before: synchronize their stream first.
  */
 export class DeviceBuffer {
@@ -41,6 +42,7 @@ export class DeviceBuffer {
   /** A plain number below 2^53 that tells the device: addresses in the range may be computed from it and passed to copies. */
   get address(): number {
     const { device, offset, pinned } = this.#core;
+    forgotten.unregister(this); // a number is out that no garbage collection sees: only `dispose` frees it now
     return pinned ? hostAddress(device.index, offset) : deviceAddress(device.index, offset);
   }
 
@@ -101,10 +103,10 @@ export class DeviceBuffer {
   }
 }
 
-/** Pinned host memory: JavaScript and the device see the same bytes, so copies of it are never staged. */
 /** A view keeps its buffer's handle: memory that JavaScript still sees is not given back by a garbage collection. */
 const HOLDERS = new WeakMap<object, HostBuffer>();
 
+/** Pinned host memory: JavaScript and the device see the same bytes, so copies of it are never staged. */
 export class HostBuffer extends DeviceBuffer {
   static {
     make.hostBuffer = (core) => new HostBuffer(core);
