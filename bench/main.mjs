@@ -108,7 +108,7 @@ async function main() {
   let rows;
   if (options.suite === "task") rows = await taskRows(options, context, { comparedRows, chosen, progress });
   else rows = await comparedRows(chosen(options.suite === "kernel" ? kernelCases() : modelCases(options.models)), options, context);
-  printTable(rows, { ...context, versions: peerVersions(), threads: options.threads });
+  printTable(rows, { ...context, versions: options.ours ? {} : peerVersions(), threads: options.threads });
   for (const note of notes) console.log(`note: ${note.length > NOTE_LENGTH ? `${note.slice(0, NOTE_LENGTH)} ...` : note}`);
   if (options.json) fs.writeFileSync(options.json, `${JSON.stringify(rows, null, 2)}\n`);
 }

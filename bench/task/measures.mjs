@@ -146,8 +146,8 @@ async function delayUnderLoad() {
   });
   await device.close();
   return [
-    { case: `event loop delay, ${cores} cores busy, p99`, value: p99 },
-    { case: `event loop delay, ${cores} cores busy, max`, value: max },
+    { case: "event loop delay, cores busy, p99", value: p99 },
+    { case: "event loop delay, cores busy, max", value: max },
   ];
 }
 
