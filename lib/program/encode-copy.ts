@@ -15,7 +15,7 @@ type Of<Op extends Instruction["op"]> = Extract<Instruction, { op: Op }>;
 /** A strip as an instruction of its own. */
 export function encodeMap(instruction: Of<"map">, table: TensorTable): Encoded {
   const { bytes, elements, step, elementNs } = encodeStrip(instruction.strip, { node: instruction.node }, table);
-  const perTile = Math.max(step, unitsPerTile(elements, elementNs, step));
+  const perTile = Math.max(1, ceilDiv(unitsPerTile(elements, elementNs, step), step)) * step;
   new DataView(bytes.buffer).setUint32(StripBlock.TILE, perTile, true);
   const tiles = Math.max(1, ceilDiv(elements, perTile));
   return { op: Opcode.MAP, tiles, costNs: elements * elementNs + tiles * TILE_OVERHEAD_NS, block: bytes };

@@ -32,8 +32,8 @@ const GUARD = 64;
 export const memory = new WebAssembly.Memory({ initial: PAGES, maximum: 65536, shared: true });
 export const bytes = new Uint8Array(memory.buffer);
 export const words = new DataView(memory.buffer);
-const module = new WebAssembly.Module(fs.readFileSync(path.join(__dirname, "../../../dist/asm/core.wasm")));
-export const core = new WebAssembly.Instance(module, { env: { memory, clock: () => 0 } }).exports as unknown as KernelExports;
+const kernels = new WebAssembly.Module(fs.readFileSync(path.join(__dirname, "../../../dist/asm/core.wasm")));
+export const core = new WebAssembly.Instance(kernels, { env: { memory, clock: () => 0 } }).exports as unknown as KernelExports;
 words.setUint32(Layout.CORES + Core.SCRATCH, SCRATCH, true);
 core.bindCore(0);
 
@@ -89,7 +89,7 @@ export class Plan {
 
   #run(image: Uint8Array, seed: number): Uint8Array {
     const next = random(seed);
-    const arena = DATA + Math.ceil((this.#end.data + 65536) / 64) * 64;
+    const arena = DATA + Math.ceil((this.#end.data + 256) / 64) * 64;
     bytes.fill(seed & 255, SCRATCH, SCRATCH + SCRATCH_BYTES);
     bytes.fill(0xa5, DATA, arena + this.#end.arena);
     for (const [blob, contents] of this.#contents) bytes.set(contents, (blob.binding === "data" ? DATA : arena) + blob.offsetBytes!);
@@ -149,7 +149,7 @@ export class Plan {
       const contents = blob.binding === "data" ? this.#contents.get(blob) : undefined;
       if (contents) expect(Buffer.compare(all.subarray(start, start + blob.sizeBytes), contents)).toBe(0);
     }
-    for (const [at, byte] of all.entries()) if (!covered[at] && byte !== 0xa5) throw new Error(`byte ${at} outside every blob was written`);
+    for (let at = 0; at < all.length; at++) if (covered[at] === 0 && all[at] !== 0xa5) throw new Error(`byte ${at} outside every blob was written`);
   }
 
   #elements(all: Uint8Array, view: View): Uint8Array {
