@@ -1,6 +1,9 @@
 /** The public API of npurt. The only barrel: everything else is imported from the file that has it. */
 export { AclError, type AclErrorDetails, type Failure, type TaskInfo } from "./errors/acl-error";
 export type { DtypeName } from "./graph/dtype";
+export { attribute, defineOp, type OpDefinition } from "./ops/define";
+export { registerOp } from "./ops/register";
+export { rejects, type Sample, sample } from "./ops/sample";
 export { DeviceBuffer, HostBuffer } from "./runtime/buffer";
 export { Context, type StreamOptions } from "./runtime/context";
 export { Device, type DeviceInfo, type DeviceOptions, type DeviceSummary, type DeviceToken } from "./runtime/device";

@@ -1,7 +1,7 @@
 /** What an operator is: one definition from the standard's words to the instruction. `registerOp` takes the same shape from users. */
 import { AclError } from "../errors/acl-error";
 import type { DtypeName } from "../graph/dtype";
-import type { Attribute, Dim, Graph, Node, Value } from "../graph/ir";
+import type { Attribute, Dim, Node, Value } from "../graph/ir";
 import { isStored } from "../graph/ir";
 import type { Stored, Tensor } from "../graph/tensor";
 import type { Lowering, Operand } from "./lowering";
@@ -45,6 +45,9 @@ export const floats = spec("a list of floats", (attribute): readonly number[] | 
 export const stored = spec("a tensor", (attribute): Stored | undefined => (isStored(attribute) ? attribute : undefined));
 /** Marks an attribute that has no default. */
 export const required = <T>(of: AttributeSpec<T | undefined>): AttributeSpec<T> => ({ ...of, required: true }) as AttributeSpec<T>;
+
+/** Kinds of attributes, for operators of users. */
+export const attribute = { int, float, string, ints, floats, tensor: stored, required };
 
 /** A value as inference sees it. `constant` decodes on first use: look at it only where the shape depends on the numbers. */
 export interface Type {
@@ -154,5 +157,3 @@ export function readAttributes(definition: AnyOp, attributes: ReadonlyMap<string
   }
   return read;
 }
-
-export type { Graph };

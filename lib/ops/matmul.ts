@@ -6,7 +6,7 @@ import { elements, isFloat, rowMajor, sizeOf, type Tensor, walk } from "../graph
 import type { Strip, View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { defineOp, float, int, type Tolerance } from "./define";
-import type { Lowering, Operand } from "./lowering";
+import type { Lowering } from "./lowering";
 import { packedMatrix } from "./packing";
 import { fixed, noise, ramp, rejects, sample, values } from "./sample";
 import { StripBuilder, stripType } from "./strip-builder";
@@ -61,15 +61,19 @@ export function multiply(a: Tensor, b: Tensor, dtype = a.dtype): Tensor {
 /** What the kernel multiplies; other floats are widened to float32, which holds them exactly. */
 const NATIVE: ReadonlySet<DtypeName> = new Set(["float32", "float64", "int32", "uint32", "int64", "uint64"]);
 
-/** target = a x right for views of rank >= 2 that broadcast to one batch. Takes the packed path when the right side is a constant float32 matrix. */
-function lowerProduct(b: Lowering, target: View, a: View, right: View, weights: Operand | undefined, transposed: boolean, epilogue?: Strip): void {
+/**
+ * target = a x right for views of rank >= 2 that broadcast to one batch. `packed` is a constant float32 matrix: then `right` is never asked for, and
+ * its unpacked bytes never reach the device.
+ */
+function lowerProduct(b: Lowering, target: View, a: View, right: () => View, packed: View | undefined, epilogue?: Strip): void {
   const batch = target.dims.slice(0, -2);
   const spread = (view: View): View => broadcastView(view, [...batch, ...view.dims.slice(-2)]);
-  if (target.dtype === "float32" && weights && right.dims.length === 2) {
-    b.matmul(target, spread(b.arranged(a)), packedMatrix(b, weights, transposed), true, epilogue);
-    return;
+  const left = spread(b.arranged(a));
+  if (packed) {
+    b.matmul(target, left, packed, true, epilogue);
+  } else {
+    b.matmul(target, left, spread(b.arranged(right())), false, epilogue);
   }
-  b.matmul(target, spread(b.arranged(a)), spread(b.arranged(right)), false, epilogue);
 }
 
 /** The type in which a product is computed. */
@@ -118,14 +122,17 @@ export const MatMul = defineOp({
       strides: view.strides.toSpliced(axis, 0, 0),
     });
     const left = b.converted(a.view, type);
-    const constant = right.stored && !columnVector ? right : undefined;
-    const other = constant && type === "float32" && right.dims.length === 2 ? { ...left, dims: right.dims } : b.converted(right.view, type);
+    const packed = right.stored && type === "float32" && right.dims.length === 2 ? packedMatrix(b, right, false) : undefined;
+    const other = (): View => {
+      const view = b.converted(right.view, type);
+      return columnVector ? matrix(view, 1) : view;
+    };
     b.through(type, undefined, (target) => {
       let out = columnVector ? matrix(target, target.dims.length) : target;
       if (rowVector) {
         out = matrix(out, out.dims.length - 1);
       }
-      lowerProduct(b, out, rowVector ? matrix(left, 0) : left, columnVector ? matrix(other, 1) : other, constant, false);
+      lowerProduct(b, out, rowVector ? matrix(left, 0) : left, other, packed);
     });
   },
   tolerance: SUMMED,
@@ -183,8 +190,8 @@ export const Gemm = defineOp({
     }
     const turned = (view: View, turn: number): View => (turn ? permuteView(view, [1, 0]) : view);
     const left = turned(b.converted(a.view, type), transA);
-    const weights = right.stored && type === "float32" ? right : undefined;
-    const other = weights ? turned({ ...left, dims: right.dims, strides: right.dims }, transB) : turned(b.converted(right.view, type), transB);
+    const packed = right.stored && type === "float32" ? packedMatrix(b, right, transB === 1) : undefined;
+    const other = (): View => turned(b.converted(right.view, type), transB);
     b.through(type, undefined, (target) => {
       const s = new StripBuilder(target.dims);
       const register = stripType(type);
@@ -193,7 +200,7 @@ export const Gemm = defineOp({
       const bias = c && beta !== 0 ? scaled(s.input(b.converted(c.view, type)), beta) : undefined;
       s.output(target, bias === undefined ? product : s.op("add", product, bias));
       const plain = alpha === 1 && bias === undefined;
-      lowerProduct(b, target, left, other, weights, transB === 1, plain ? undefined : s.strip());
+      lowerProduct(b, target, left, other, packed, plain ? undefined : s.strip());
     });
   },
   tolerance: SUMMED,

@@ -1,6 +1,7 @@
 /** What each pass does to small models. */
 import * as fc from "fast-check";
 import { fuse } from "../../../dist/lib/compile/fuse";
+import { overlaps } from "../../../dist/lib/compile/operands";
 import { largestLive, place, replay } from "../../../dist/lib/compile/plan";
 import { compileModel, passNames, runPipeline } from "../../../dist/lib/compile/pipeline";
 import { regionsOf } from "../../../dist/lib/compile/schedule";
@@ -143,6 +144,56 @@ describe("schedule", () => {
       outputs: [{ name: "y" }],
     });
     expect(ops(state).slice(0, 2)).toEqual([["pool", "pool"], expect.arrayContaining(["matmul"])]);
+  });
+
+  test("the parts of a Concat share a region on any axis", () => {
+    for (const axis of [0n, 1n, 2n]) {
+      const state = compile({
+        nodes: [{ op: "Concat", inputs: ["x", "z", "x"], outputs: ["y"], attributes: { axis } }],
+        inputs: [
+          { name: "x", dims: [2, 3, 4] },
+          { name: "z", dims: [2, 3, 4] },
+        ],
+        outputs: [{ name: "y" }],
+      });
+      expect(ops(state)).toEqual([["copy", "copy", "copy"]]);
+    }
+  });
+
+  test("views of one blob overlap whenever they share an element", () => {
+    const blob = { id: 0, name: "b", binding: "arena" as const, sizeBytes: 4096 };
+    const part = fc.record({
+      start: fc.tuple(fc.nat(3), fc.nat(3), fc.nat(3)),
+      dims: fc.tuple(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 4 })),
+      step: fc.integer({ min: 1, max: 2 }),
+    });
+    const strides = [256, 32, 4];
+    const made = fc.constantFrom([0, 1, 2], [2, 1, 0], [1, 2, 0]);
+    fc.assert(
+      fc.property(part, part, made, (a, b, order) => {
+        const view = ({ start, dims, step }: typeof a) => {
+          const own = order.map((axis) => strides[axis]! * (axis === 2 ? step : 1));
+          return {
+            blob,
+            dtype: "float32" as const,
+            offsetBytes: start.reduce((sum, at, i) => sum + at * strides[i]!, 0),
+            dims: order.map((axis) => dims[axis]!),
+            strides: own,
+          };
+        };
+        const bytes = (v: ReturnType<typeof view>): Set<number> => {
+          let all = [v.offsetBytes];
+          v.dims.forEach((dim, axis) => (all = all.flatMap((at) => Array.from({ length: dim }, (_, i) => at + i * v.strides[axis]!))));
+          return new Set(all);
+        };
+        const [one, other] = [view(a), view(b)];
+        const second = bytes(other);
+        // It may be careful, never careless.
+        if ([...bytes(one)].some((at) => second.has(at))) {
+          expect(overlaps(one, other)).toBe(true);
+        }
+      }),
+    );
   });
 
   test("no two instructions of a region touch the same bytes unless both only read", () => {
