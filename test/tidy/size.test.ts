@@ -9,7 +9,9 @@ const KERNEL_LINES = 120;
 /** Longer files, and why they are one file. */
 const LONG_FILES: Readonly<Record<string, string>> = {};
 /** Longer functions ("file: name"), and why they are one function. */
-const LONG_FUNCTIONS: Readonly<Record<string, string>> = {};
+const LONG_FUNCTIONS: Readonly<Record<string, string>> = {
+  "test/conformance/programs.ts: handMade": "writes one image from its first byte to its last; parts would need the offsets of all others",
+};
 
 const typescript = ["lib", "asm", "test", "bench", "examples"].flatMap((folder) => filesIn(folder, ".ts", ".mts", ".cts", ".mjs", ".cjs", ".js"));
 const native = filesIn("native", ".cc", ".h");
@@ -28,8 +30,18 @@ function nameOf(node: ts.FunctionLikeDeclaration): string {
   return ts.isVariableDeclaration(parent) || ts.isPropertyAssignment(parent) ? parent.name.getText() : "(anonymous)";
 }
 
-/** The callback of `describe` is a list of tests, not a function to be read as one. */
-const isSuite = (node: ts.Node): boolean => ts.isCallExpression(node.parent) && /^(describe|suite)\b/.test(node.parent.expression.getText());
+/** A function of a test file that holds tests is a list of them, not a function to be read as one. */
+function isSuite(file: string, node: ts.Node): boolean {
+  let holdsTests = false;
+  if (file.endsWith(".test.ts")) {
+    ts.forEachChild(node, (child) =>
+      walk(child, (inner) => {
+        holdsTests ||= ts.isCallExpression(inner) && /^(describe|test|it)\b/.test(inner.expression.getText());
+      }),
+    );
+  }
+  return holdsTests;
+}
 
 test(`no function is longer than ${FUNCTION_LINES} lines (${KERNEL_LINES} in asm/kernels and asm/micro)`, () => {
   const long: string[] = [];
@@ -37,11 +49,12 @@ test(`no function is longer than ${FUNCTION_LINES} lines (${KERNEL_LINES} in asm
     const limit = /^asm\/(kernels|micro)\//.test(file) ? KERNEL_LINES : FUNCTION_LINES;
     const source = parse(file);
     walk(source, (node) => {
-      if (!ts.isFunctionLike(node) || !("body" in node) || node.body === undefined || isSuite(node)) return;
+      if (!ts.isFunctionLike(node) || !("body" in node) || node.body === undefined) return;
       const first = lineOf(node);
       const lines = source.getLineAndCharacterOfPosition(node.end).line + 2 - first;
       const name = nameOf(node as ts.FunctionLikeDeclaration);
-      if (lines > limit && LONG_FUNCTIONS[`${file}: ${name}`] === undefined) long.push(`${file}:${first} ${name}: ${lines} lines`);
+      if (lines > limit && LONG_FUNCTIONS[`${file}: ${name}`] === undefined && !isSuite(file, node))
+        long.push(`${file}:${first} ${name}: ${lines} lines`);
     });
   }
   expect(long).toEqual([]);
