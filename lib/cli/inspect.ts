@@ -6,9 +6,14 @@ import { readModel } from "./model";
 import { formatBytes, print, printJson, table } from "./output";
 import type { InspectFlags } from "./program";
 
+/** A model of this size takes more than a second to compile. */
+const SLOW_BYTES = 16 * 2 ** 20;
+
 export async function inspect(model: string, flags: InspectFlags): Promise<void> {
   const { bytes, folder, info } = readModel(model);
   const shapes = shapesOf(info.inputs, flags.dim ?? []);
+  // The compiler works in one go here; whoever waits for it should know what for.
+  if (process.stderr.isTTY && bytes.length > SLOW_BYTES) process.stderr.write(`compiling ${formatBytes(bytes.length)} ...\n`);
   const description = describe(bytes, { folder, shapes });
   const program = description.image === undefined ? "" : disassemble(description.image, info.inputs.length);
   if (flags.json) {
