@@ -64,6 +64,7 @@ export class Machine extends Submitter {
   readonly #busyFlags = new Uint8Array(STREAM_LIMIT);
   #busyStreams: number[] = [];
   #openerSeen = 0;
+  #closed: Promise<void> | undefined;
 
   private constructor(memory: WebAssembly.Memory, options: MachineOptions, opener: boolean) {
     super(memory, options.device);
@@ -349,11 +350,14 @@ export class Machine extends Submitter {
     releaseThread(this.memory.buffer, this.thread);
   }
 
-  /** Opener: stops the cores, tells attached threads, parks the memory. Attached: lets go. */
-  async close(why: string): Promise<void> {
-    if (this.lost !== undefined && !this.opener) {
-      return;
-    }
+  /** Opener: stops the cores, tells attached threads, parks the memory. Attached: lets go. Once: a memory parked twice would serve two devices. */
+  close(why: string): Promise<void> {
+    this.#closed ??= this.#close(why);
+    return this.#closed;
+  }
+
+  async #close(why: string): Promise<void> {
+    const wasLost = this.lost !== undefined;
     this.lost ??= deviceLost(this.device, why);
     this.#end();
     if (this.opener) {
@@ -363,7 +367,8 @@ export class Machine extends Submitter {
     }
     const shared = hasOtherThreads(this.memory.buffer, this.thread);
     releaseThread(this.memory.buffer, this.thread);
-    if (this.opener && !shared && !this.exposed) {
+    // What led to a loss is not known well enough to trust that nobody writes any more.
+    if (this.opener && !wasLost && !shared && !this.exposed) {
       parkMemory(this.memory, this.core.poolHigh() >>> 0);
     }
   }

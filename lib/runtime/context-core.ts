@@ -139,6 +139,9 @@ export class ContextCore {
     if (!this.live) {
       return;
     }
+    if (this.device.isDefault(this)) {
+      throw new AclError(107002, `${this.name} is the default context of its device and goes with it; close the device instead`);
+    }
     this.live = false;
     if (this.device.machine.lost !== undefined) {
       return;

@@ -84,6 +84,10 @@ export class DeviceCore {
     return this.#context;
   }
 
+  isDefault(context: ContextCore): boolean {
+    return context === this.#context;
+  }
+
   /** A context that another thread made: its streams may be used here, it is destroyed there. */
   foreignContext(index: number): ContextCore {
     return ContextCore.of(this, index);

@@ -139,6 +139,7 @@ export class Device {
 
   /** @internal Shared memory of the device, for readers of its trace. */
   get memory(): SharedArrayBuffer {
+    this.#core.machine.exposed = true;
     return this.#core.machine.memory.buffer;
   }
 

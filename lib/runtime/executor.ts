@@ -303,19 +303,28 @@ function runBlocking(
   // All frames may be in flight for runs whose promises need this very thread: then a frame of our own.
   const pooled = variant.take();
   const frame = pooled ?? variant.prepare();
+  const giveBack = (): void => (pooled === undefined ? variant.giveUp(frame) : variant.give(frame));
+  const on = stream ?? frame.stream;
+  let inFlight = false;
   try {
-    const on = stream ?? frame.stream;
     on.check();
     variant.load(frame, tensors);
     if (!start(frame, on)) {
-      on.machine.block(on.index, frame.sequence, Number.POSITIVE_INFINITY);
+      inFlight = true;
+      if (!on.machine.block(on.index, frame.sequence, Number.POSITIVE_INFINITY)) {
+        throw new AclError(
+          507046,
+          `runSync of ${variant.name} cannot finish, since only this thread could move ${on.name}: ${on.machine.describeHead(on.index)}`,
+        );
+      }
+      inFlight = false;
     }
     return conclude(variant, frame, outputs);
   } finally {
-    if (pooled === undefined) {
-      frame.free();
-    } else {
-      variant.give(frame);
+    if (inFlight && on.machine.lost === undefined) {
+      on.machine.whenReached(on.index, frame.sequence, giveBack);
+    } else if (!inFlight) {
+      giveBack();
     }
   }
 }

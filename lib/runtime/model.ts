@@ -136,6 +136,9 @@ export class Model {
 
   #install(result: CompileResult): Variant {
     this.#data.add(result);
+    if ([...this.#variants.values()].every((variant) => variant.idle)) {
+      this.#data.settle();
+    }
     const variant = new Variant(this.device, this.name, result.program, this.#data, this.#options.frames);
     const dims = Object.fromEntries(result.program.inputs.map((port) => [port.name, port.dims]));
     this.#variants.set(signatureOf(this.info, dims), variant);

@@ -47,7 +47,7 @@ export class PreparedRun {
     if (machine.lost === undefined) {
       const done = (): void => {
         if (machine.lost === undefined) {
-          this.#frame.free();
+          this.#frame.variant.giveUp(this.#frame);
           this.#model.drop();
         }
       };

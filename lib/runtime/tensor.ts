@@ -30,6 +30,8 @@ const BY_DTYPE: Partial<Record<DtypeName, unknown>> = {
   int8: Int8Array,
   int16: Int16Array,
   int32: Int32Array,
+  int4: Int8Array,
+  int2: Int8Array,
   int64: BigInt64Array,
   uint16: Uint16Array,
   uint32: Uint32Array,

@@ -27,6 +27,7 @@ export class Variant {
   readonly #free: Frame[] = [];
   readonly #limit: number;
   #made = 0;
+  #prepared = 0;
   readonly #waiting: ((frame: Frame) => void)[] = [];
   readonly #inputNames: readonly string[];
   readonly #inputArrays: readonly string[];
@@ -90,13 +91,21 @@ export class Variant {
     }
   }
 
-  /** A prepared run goes: its frame is not part of the pool. */
+  /** A frame that is not part of the pool; its owner ends it with `giveUp`. */
   prepare(): Frame {
-    return new Frame(this, this.device.runStream());
+    const frame = new Frame(this, this.device.runStream());
+    this.#prepared++;
+    return frame;
   }
 
+  giveUp(frame: Frame): void {
+    this.#prepared--;
+    frame.free();
+  }
+
+  /** Nobody uses the program: no run is in flight, and none can start without `take`. */
   get idle(): boolean {
-    return this.#free.length === this.#made && this.#waiting.length === 0;
+    return this.#prepared === 0 && this.#free.length === this.#made && this.#waiting.length === 0;
   }
 
   /** True if `feeds` are exactly this variant's inputs in name, dtype and dims. */

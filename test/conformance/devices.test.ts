@@ -2,6 +2,7 @@
 import { Worker } from "node:worker_threads";
 import path from "node:path";
 import { Device, type DeviceOptions } from "npurt";
+import { coreOf } from "../../dist/lib/runtime/internals";
 import { failureOf, onEachDriver, ramp } from "./drivers";
 
 onEachDriver("a device describes itself", async (device, driver) => {
@@ -101,6 +102,8 @@ test("closing lets tasks in flight finish; closing at once tells whoever waits",
 test("memories are reused, and come back clean", async () => {
   for (let round = 0; round < 20; round++) {
     const device = await Device.open({ driver: "inline", memoryBytes: 32 << 20 });
+    const second = await Device.open({ driver: "inline", memoryBytes: 32 << 20 });
+    expect(coreOf.device(second as never).machine.memory).not.toBe(coreOf.device(device as never).machine.memory);
     const buffer = device.allocate(1 << 20);
     const bytes = await buffer.read();
     expect(bytes.every((byte) => byte === 0)).toBe(true);
@@ -108,7 +111,7 @@ test("memories are reused, and come back clean", async () => {
     const stream = device.createStream();
     stream.launch({ probe: "unreachable" });
     expect((await failureOf(stream.synchronize())).task?.sequence).toBe(1);
-    await device.close();
+    await Promise.all([device.close(), device.close(), second.close()]);
   }
 });
 

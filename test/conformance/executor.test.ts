@@ -188,6 +188,40 @@ onEachDriver("after warm-up, runs with given outputs allocate nothing on the dev
   expect(device.info()).toMatchObject({ allocations, usedBytes });
 });
 
+test("a core killed in the middle of a run: the run fails with its node, other runs and the next one are right", async () => {
+  const device = await Device.open({ memoryBytes: 64 << 20, cores: 2, watchdogMs: 100 });
+  await device.ready();
+  const bad = executorOf(
+    device,
+    handMade([[copy], [probe(Probe.SPIN, 1000, 7), probe(Probe.RUNAWAY, 0, 1, "stuck"), probe(Probe.SPIN, 1000, 8)]], 16, 500_000_000),
+  );
+  const good = executorOf(device, handMade([[copy], [probe(Probe.COUNT, 0, 16)]], 16, 500_000_000));
+  for (let round = 1; round <= 3; round++) {
+    const failing = failureOf(bad.run({ x: ramp(16) }));
+    for (let i = 0; i < 5; i++) {
+      expect(values(await good.run({ x: ramp(16, i) }))).toEqual([...ramp(16, i + 1)]);
+    }
+    const error = await failing;
+    expect(error.code).toBe(507014);
+    expect(error.node).toBe("stuck");
+    expect(device.info().killedCores).toBe(round);
+  }
+  expect(values(await good.run({ x: ramp(16) }))).toEqual([...ramp(16, 1)]);
+  await device.close();
+});
+
+onEachDriver("a prepared run keeps its program while other shapes come and go", async (device) => {
+  const executor = executorOf(device, handMade([[copy]]));
+  const prepared = executor.prepare();
+  executor.dispose();
+  (prepared.inputs.x as Int32Array).set(ramp(16, 4));
+  const stream = device.createStream();
+  stream.launch(prepared);
+  await stream.synchronize();
+  expect([...(prepared.outputs.y as Int32Array)]).toEqual([...ramp(16, 4)]);
+  prepared.dispose();
+});
+
 test("results are bit-identical on every driver and number of cores", async () => {
   const seen = new Set<string>();
   for (const options of [{ driver: "inline" }, { driver: "sim", cores: 4 }, { cores: 1 }, { cores: 2 }, { cores: 4 }] as const) {
