@@ -110,7 +110,7 @@ test("a stream shared with a thread that has ended is still good", async () => {
   const token = stream.share();
   expect(Stream.attach(device, token).id).toBe(stream.id);
   const word = device.allocatePinned(64);
-  word.view("uint32").fill(1);
+  (word.view("uint32") as Uint32Array).fill(1);
   const workerData = { library: LIBRARY, device: device.share(), token, word: word.address };
   const body = `const { workerData: d } = require("node:worker_threads"); const { Device, Stream } = require(d.library);
     const device = Device.attach(d.device); Stream.attach(device, d.token).launch({ probe: "mix", argument: 0, address: d.word });`;
