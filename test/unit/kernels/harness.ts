@@ -192,3 +192,10 @@ export function worst(actual: readonly (number | bigint)[], truth: readonly numb
     return Math.max(most, Math.abs(Number(actual[i]) - value) / scale(i) || 0);
   }, 0);
 }
+
+/** Equal element by element (NaN equals NaN, zeros by sign); names the first difference, which a diff of long arrays takes minutes to find. */
+export function agree(actual: readonly (number | bigint)[], expected: readonly (number | bigint)[]): void {
+  const at = expected.findIndex((value, i) => !Object.is(value, actual[i]));
+  if (at >= 0) throw new Error(`element ${at} of ${expected.length} is ${actual[at]}, expected ${expected[at]}`);
+  expect(actual.length).toBe(expected.length);
+}
