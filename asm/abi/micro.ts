@@ -7,4 +7,4 @@ export enum MicroCode {
   ADD_RELU, // max(a + b, 0)
 }
 /** Bytes of scratch that an instance of the micro module needs. */
-export const MICRO_SCRATCH_BYTES: u32 = 73728;
+export const MICRO_SCRATCH_BYTES: u32 = 76800;

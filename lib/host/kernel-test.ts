@@ -87,7 +87,6 @@ function testDepthwise(e: KernelExports, bench: Bench): void {
     [3, 1],
     [3, 2],
     [5, 1],
-    [5, 2],
   ] as const) {
     const right = answers(5 * channels, (i) => {
       const channel = i! % channels;
@@ -97,13 +96,15 @@ function testDepthwise(e: KernelExports, bench: Bench): void {
       return small(25 * channels + channel) + sum(kernel * kernel, tap);
     });
     const source = A + 2 * side * channels * 4;
-    const done = e.depthwiseRow(kernel, step, 5, channels, source, side * channels * 4, channels * 4, D, bias, C, channels * 4);
-    bench.expect(`depthwiseRow ${kernel}/${step}`, bench.f32, C, 5 * channels, done === 1 ? right : () => Number.NaN);
+    if (kernel === 3) {
+      const done = e.depthwiseRow(kernel, step, 5, channels, source, side * channels * 4, channels * 4, D, bias, C, channels * 4);
+      bench.expect(`depthwiseRow step ${step}`, bench.f32, C, 5 * channels, done === 1 ? right : () => Number.NaN);
+    }
     for (let t = 0; t < kernel * kernel; t++) {
       for (let i = 0; i < 5; i++) bench.u32[B / 4 + t * 8 + i] = source + (Math.floor(t / kernel) * side + (t % kernel) + i * step) * channels * 4;
     }
     e.depthwise(5, channels, kernel * kernel, B, 32, D, bias, C, channels * 4);
-    bench.expect(`depthwise ${kernel}/${step}`, bench.f32, C, 5 * channels, right);
+    bench.expect(`depthwise ${kernel} x ${kernel}`, bench.f32, C, 5 * channels, right);
   }
 }
 

@@ -32,11 +32,15 @@ ${lines.map((line) => `  ${line}`).join("\n")}
 `;
 }
 
+/** Pixels of a run of the row form. */
+const RUN = 4;
+
 /**
- * `pixels` neighbours in a row of a kernel x kernel window that lies wholly inside the source: straight-line code that loads every source pixel
+ * A run of neighbours in a row of a kernel x kernel window that lies wholly inside the source: straight-line code that loads every source pixel
  * of a window row once and the weights once for all pixels.
  */
-function rowTile(build, { kernel, step, pixels, vectors }) {
+function rowTile(build, { kernel, step, vectors }) {
+  const pixels = RUN;
   const lines = [];
   times(vectors, (vector) => {
     lines.push(`const z${vector} = v128.load(bias, ${vector * 16});`);
@@ -68,7 +72,7 @@ function rowTile(build, { kernel, step, pixels, vectors }) {
     if (pixel + 1 < pixels) lines.push("target += targetPitch;");
   });
   return `
-function depthwise${kernel}s${step}x${pixels}v${vectors}(source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetPitch: usize): void {
+function depthwise${kernel}s${step}v${vectors}(source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetPitch: usize): void {
 ${lines.map((line) => `  ${line}`).join("\n")}
 }
 `;
@@ -87,22 +91,17 @@ ${wide > 4 ? `  while (channel + ${wide} <= channels) {\n    ${call(wide / 4)}\n
   }
 `;
 
-const KERNELS = [3, 5].flatMap((kernel) => [1, 2].map((step) => ({ kernel, step })));
+/** Windows that have a row form; for larger ones the table form is as fast. */
+const KERNELS = [1, 2].map((step) => ({ kernel: 3, step }));
 
 function rowFunction(build, { kernel, step }) {
-  const wide = build.span * 4;
-  const name = (pixels, vectors) => `depthwise${kernel}s${step}x${pixels}v${vectors}`;
-  const call = (pixels) => (vectors) =>
-    `${name(pixels, vectors)}(source + (channel << 2), rowPitch, pixelPitch, weights + (channel << 2), weightPitch, bias + (channel << 2), target + (channel << 2), targetPitch);`;
+  const name = (vectors) => `depthwise${kernel}s${step}v${vectors}`;
+  const call = (vectors) =>
+    `${name(vectors)}(source + (channel << 2), rowPitch, pixelPitch, weights + (channel << 2), weightPitch, bias + (channel << 2), target + (channel << 2), targetPitch);`;
   return `
-function depthwiseBlock${kernel}s${step}(pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
+function depthwiseBlock${kernel}s${step}(channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
   const weightPitch = <usize>channels << 2;
-  if (pixels == 4) {
-${channelBlocks(wide, call(4)).replace(/^/gm, "  ")}
-  } else {
-${channelBlocks(wide, call(1)).replace(/^/gm, "  ")}
-  }
-}
+${channelBlocks(build.depthwise * 4, call)}}
 `;
 }
 
@@ -143,29 +142,20 @@ export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, t
 }
 
 /**
- * \`pixels\` neighbours in one output row of a 3 x 3 or 5 x 5 depthwise convolution with step 1 or 2 whose windows lie wholly inside the source.
- * \`source\` is the first tap of the first pixel. Returns 0, having done nothing, for other kernels and steps and for fewer than 4 channels.
+ * \`pixels\` neighbours in one output row of a 3 x 3 depthwise convolution with step 1 or 2 whose windows lie wholly inside the source.
+ * \`source\` is the first tap of the first pixel. Returns 0, having done nothing, for other kernels and steps and for fewer than 4 channels or pixels.
  */
 export function depthwiseRow(
   kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize,
 ): u32 {
-  const which = kernel << 2 | step;
-  if (channels < 4 || !(which == 13 || which == 14 || which == 21 || which == 22)) return 0;
+  if (channels < 4 || pixels < ${RUN} || kernel != 3 || step - 1 > 1) return 0;
   while (pixels) {
-    // Whole runs of 4, the last of them overlapping; single pixels only in rows of fewer than 4.
-    const run: u32 = pixels >= 4 ? 4 : 1;
-    switch (<i32>which) {
-      case 13: depthwiseBlock3s1(run, channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch); break;
-      case 14: depthwiseBlock3s2(run, channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch); break;
-      case 21: depthwiseBlock5s1(run, channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch); break;
-      default: depthwiseBlock5s2(run, channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
-    }
-    pixels -= run;
-    let advance = run;
-    if (run == 4 && pixels && pixels < 4) {
-      advance = pixels;
-      pixels = 4;
-    }
+    if (step == 1) depthwiseBlock3s1(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
+    else depthwiseBlock3s2(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
+    // Whole runs; the last one overlaps the one before.
+    pixels -= ${RUN};
+    const advance: u32 = pixels == 0 || pixels >= ${RUN} ? ${RUN} : pixels;
+    if (advance < ${RUN}) pixels = ${RUN};
     source += advance * step * pixelPitch;
     target += advance * targetPitch;
   }
@@ -174,8 +164,8 @@ export function depthwiseRow(
 `;
 
 export function depthwiseSource(build) {
-  const spans = [...new Set([build.span, 1])];
-  const rows = KERNELS.flatMap((kind) => [4, 1].flatMap((pixels) => spans.map((vectors) => rowTile(build, { ...kind, pixels, vectors }))));
+  const spans = [...new Set([build.depthwise, 1])];
+  const rows = KERNELS.flatMap((kind) => spans.map((vectors) => rowTile(build, { ...kind, vectors })));
   const tables = [build.vectors, 1].map((vectors) => tableTile(build, vectors));
   return [...tables, ...rows, ...KERNELS.map((kind) => rowFunction(build, kind)), exported(build)].join("");
 }

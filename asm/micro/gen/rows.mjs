@@ -1,18 +1,20 @@
 /**
- * Functions of whole rows: softmax, layer norm, sums and maxima. A row of any length is whole groups of 16 elements and one padded group;
- * running sums lie in scratch between the two, four vectors wide, so every row length goes the same way and folds in one order.
+ * Functions of whole rows: softmax, layer norm, sums and maxima. A row of any length is whole groups and one padded group, each folded in a
+ * fixed order.
  */
 import { SCRATCH } from "./builds.mjs";
 import { Body, times } from "./emit.mjs";
 import { expNegative } from "./functions.mjs";
 
-const GROUP_BYTES = 64;
+/** Elements of a group: a whole step of the widest loop. */
+const groupOf = (build) => Math.max(16, build.sums * 4);
 
 /**
  * A loop over groups from `a` to `end`. `write(body, x, sums)` returns { sums, out }: the new running sums and what goes to `target`.
- * `splats`: f32 parameters that stand for a vector. Running sums are vectors at `sums`.
+ * Running sums start at the f32 `start` and end as vectors at `sums`: all stores side by side, or V8 would not see pairs. They do not start in
+ * memory, since a load of two fresh stores waits for both. `splats`: f32 parameters that stand for a vector.
  */
-function groupLoop(build, constants, { name, vectors, running, output, splats = [], pointers = [], write }) {
+function groupLoop(build, constants, { name, vectors = 4, running, output, splats = [], pointers = [], write }) {
   const body = new Body(build, constants, vectors);
   const x = body.load("a");
   const others = Object.fromEntries(pointers.map((pointer) => [pointer, body.load(pointer)]));
@@ -23,30 +25,36 @@ function groupLoop(build, constants, { name, vectors, running, output, splats = 
   const parameters = [
     "a: usize",
     "end: usize",
-    ...(output ? ["target: usize"] : []),
+    ...(output ? ["target: usize"] : ["sums: usize", "start: f32"]),
     ...pointers.map((pointer) => `${pointer}: usize`),
     ...splats.map((splat) => `${splat}Value: f32`),
   ];
+  const before = [
+    "const table = scratch;",
+    ...splats.map((splat) => `const ${splat} = f32x4.splat(${splat}Value);`),
+    ...(running ? names.map((sum) => `let ${sum} = f32x4.splat(start);`) : []),
+  ];
   const moved = ["a", ...(output ? ["target"] : []), ...pointers];
+  const after = running ? names.map((sum, index) => `v128.store(sums, ${sum}, ${index * 16});`) : [];
   return `
 function ${name}(${parameters.join(", ")}): void {
-  const table = scratch;
-  const sums = scratch + ${SCRATCH.SUMS};
-${splats.map((splat) => `  const ${splat} = f32x4.splat(${splat}Value);\n`).join("")}${running ? times(vectors, (index) => `  let sum${index} = v128.load(sums, ${index * 16});\n`).join("") : ""}  while (a < end) {
+  ${before.join("\n  ")}
+  while (a < end) {
 ${body.text()}
 ${moved.map((pointer) => `    ${pointer} += ${vectors * 16};`).join("\n")}
   }
-${running ? times(vectors, (index) => `  v128.store(sums, sum${index}, ${index * 16});\n`).join("") : ""}}
+  ${after.join("\n  ")}
+}
 `;
 }
 
 const loops = (build, constants) =>
   [
-    { name: "maxGroups", vectors: 4, running: true, write: (body, x, { sums }) => ({ sums: body.call("f32x4.max", sums, x) }) },
-    { name: "sumGroups", vectors: 4, running: true, write: (body, x, { sums }) => ({ sums: body.add(sums, x) }) },
+    { name: "maxGroups", vectors: build.sums, running: true, write: (body, x, { sums }) => ({ sums: body.call("f32x4.max", sums, x) }) },
+    { name: "sumGroups", vectors: build.sums, running: true, write: (body, x, { sums }) => ({ sums: body.add(sums, x) }) },
     {
       name: "deviationGroups",
-      vectors: 4,
+      vectors: build.sums,
       running: true,
       splats: ["mean"],
       write(body, x, { sums }) {
@@ -56,87 +64,102 @@ const loops = (build, constants) =>
     },
     {
       name: "exponentGroups",
-      vectors: build.span * 2,
-      running: true,
+      vectors: build.strip,
       output: true,
       splats: ["most"],
-      write(body, x, { sums }) {
-        const e = expNegative(body, body.sub(x, "most"));
-        return { out: e, sums: body.add(sums, e) };
-      },
+      write: (body, x) => ({ out: expNegative(body, body.sub(x, "most")) }),
     },
-    { name: "scaleGroups", vectors: 4, output: true, splats: ["factor"], write: (body, x) => ({ out: body.mul(x, "factor") }) },
+    { name: "scaleGroups", output: true, splats: ["factor"], write: (body, x) => ({ out: body.mul(x, "factor") }) },
     {
       name: "normGroups",
-      vectors: 4,
       output: true,
       splats: ["mean", "factor"],
       pointers: ["gamma", "beta"],
       write: (body, x, { gamma, beta }) => ({ out: body.madd(body.mul(body.sub(x, "mean"), "factor"), gamma, beta) }),
     },
-    { name: "addGroups", vectors: 4, output: true, pointers: ["b"], write: (body, x, { b }) => ({ out: body.add(x, b) }) },
-    { name: "largerGroups", vectors: 4, output: true, pointers: ["b"], write: (body, x, { b }) => ({ out: body.call("f32x4.max", x, b) }) },
+    { name: "addGroups", output: true, pointers: ["b"], write: (body, x, { b }) => ({ out: body.add(x, b) }) },
+    { name: "largerGroups", output: true, pointers: ["b"], write: (body, x, { b }) => ({ out: body.call("f32x4.max", x, b) }) },
   ]
     .map((loop) => groupLoop(build, constants, loop))
     .join("");
 
-const helpers = `
-/** Sets the four running vectors. */
-@inline
-function startSums(value: f32): void {
-  const sums = scratch + ${SCRATCH.SUMS}, v = f32x4.splat(value);
-  v128.store(sums, v);
-  v128.store(sums, v, 16);
-  v128.store(sums, v, 32);
-  v128.store(sums, v, 48);
+/** Folds vectors in pairs: neighbours, then pairs of neighbours. */
+function foldText(name, count) {
+  const fold = (texts) =>
+    texts.length === 1 ? texts[0] : fold(times(texts.length / 2, (index) => `${name}(${texts[2 * index]}, ${texts[2 * index + 1]})`));
+  return fold(times(count, (index) => `v128.load(sums, ${index * 16})`));
 }
 
-/** Folds the running vectors, in pairs. */
+const helpers = (build) => `
+/** Running sums 0 and 1: of the whole groups, and of the padded one. */
 @inline
-function foldSum(): f32 {
-  const sums = scratch + ${SCRATCH.SUMS};
-  const v = f32x4.add(f32x4.add(v128.load(sums), v128.load(sums, 16)), f32x4.add(v128.load(sums, 32), v128.load(sums, 48)));
+function sumsAt(index: u32): usize {
+  return scratch + ${SCRATCH.SUMS} + index * ${build.sums * 16};
+}
+
+function foldSum(sums: usize): f32 {
+  const v = ${foldText("f32x4.add", build.sums)};
   return (f32x4.extract_lane(v, 0) + f32x4.extract_lane(v, 1)) + (f32x4.extract_lane(v, 2) + f32x4.extract_lane(v, 3));
 }
 
-@inline
-function foldMax(): f32 {
-  const sums = scratch + ${SCRATCH.SUMS};
-  const v = f32x4.max(f32x4.max(v128.load(sums), v128.load(sums, 16)), f32x4.max(v128.load(sums, 32), v128.load(sums, 48)));
+function foldMax(sums: usize): f32 {
+  const v = ${foldText("f32x4.max", build.sums)};
   return max(max(f32x4.extract_lane(v, 0), f32x4.extract_lane(v, 1)), max(f32x4.extract_lane(v, 2), f32x4.extract_lane(v, 3)));
 }
 
 /** The \`index\`th group of scratch, holding \`count\` elements of \`source\` and then \`value\`. */
 function padded(index: u32, source: usize, count: u32, value: f32): usize {
-  const group = scratch + ${SCRATCH.GROUP} + index * ${GROUP_BYTES};
+  const group = scratch + ${SCRATCH.GROUP} + index * ${groupOf(build) * 4};
   const v = f32x4.splat(value);
-  v128.store(group, v);
-  v128.store(group, v, 16);
-  v128.store(group, v, 32);
-  v128.store(group, v, 48);
+  ${times(groupOf(build) / 4, (index) => `v128.store(group, v, ${index * 16});`).join("\n  ")}
   copyShort(group, source, count);
   return group;
 }
+
+/** Sum of a row: \`whole\` bytes of groups and \`rest\` elements. */
+@inline
+function rowSum(source: usize, whole: usize, rest: u32): f32 {
+  sumGroups(source, source + whole, sumsAt(0), 0);
+  let sum = foldSum(sumsAt(0));
+  if (rest) {
+    const group = padded(0, source + whole, rest, 0);
+    sumGroups(group, group + ${groupOf(build) * 4}, sumsAt(1), 0);
+    sum += foldSum(sumsAt(1));
+  }
+  return sum;
+}
+
+@inline
+function rowMax(source: usize, whole: usize, rest: u32): f32 {
+  maxGroups(source, source + whole, sumsAt(0), -Infinity);
+  let most = foldMax(sumsAt(0));
+  if (rest) {
+    const group = padded(0, source + whole, rest, -Infinity);
+    maxGroups(group, group + ${groupOf(build) * 4}, sumsAt(1), -Infinity);
+    most = max(most, foldMax(sumsAt(1)));
+  }
+  return most;
+}
 `;
 
-const exported = `
+const exported = (build) => `
 /** Softmax of \`rows\` rows of \`count\` f32, \`sourcePitch\` and \`targetPitch\` bytes apart; may run in place. Terms below 2^-126 of the largest are 0. */
 export function softmaxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize): void {
   if (!count) return;
-  const rest = count & 15, whole = <usize>(count - rest) << 2;
+  const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2;
   for (let row: u32 = 0; row < rows; row++) {
-    startSums(-Infinity);
-    maxGroups(source, source + whole);
-    const group = rest ? padded(0, source + whole, rest, -Infinity) : 0;
-    if (rest) maxGroups(group, group + ${GROUP_BYTES});
-    const most = foldMax();
-    startSums(0);
+    const most = rowMax(source, whole, rest);
     exponentGroups(source, source + whole, target, most);
-    if (rest) exponentGroups(group, group + ${GROUP_BYTES}, group, most);
-    const factor: f32 = 1 / foldSum();
+    const group = rest ? padded(2, source + whole, rest, -Infinity) : 0;
+    if (rest) {
+      exponentGroups(group, group + ${groupOf(build) * 4}, group, most);
+      copyShort(target + whole, group, rest);
+    }
+    // The exponents are added up in a pass of their own: sums beside the long body would not fit the registers.
+    const factor: f32 = 1 / rowSum(target, whole, rest);
     scaleGroups(target, target + whole, target, factor);
     if (rest) {
-      scaleGroups(group, group + ${GROUP_BYTES}, group, factor);
+      scaleGroups(group, group + ${groupOf(build) * 4}, group, factor);
       copyShort(target + whole, group, rest);
     }
     source += sourcePitch;
@@ -147,23 +170,20 @@ export function softmaxRows(rows: u32, count: u32, source: usize, sourcePitch: u
 /** (x - mean) / sqrt(variance + epsilon) * gamma + beta over rows of \`count\` f32; the variance is taken around the mean, in a second pass. May run in place. */
 export function layerNormRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize, gamma: usize, beta: usize, epsilon: f32): void {
   if (!count) return;
-  const rest = count & 15, whole = <usize>(count - rest) << 2;
+  const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2;
   for (let row: u32 = 0; row < rows; row++) {
-    startSums(0);
-    sumGroups(source, source + whole);
-    if (rest) {
-      const group = padded(0, source + whole, rest, 0);
-      sumGroups(group, group + ${GROUP_BYTES});
-    }
-    const mean = foldSum() / <f32>count;
-    startSums(0);
-    deviationGroups(source, source + whole, mean);
+    const mean = rowSum(source, whole, rest) / <f32>count;
+    deviationGroups(source, source + whole, sumsAt(0), 0, mean);
+    let deviation = foldSum(sumsAt(0));
     const group = rest ? padded(0, source + whole, rest, mean) : 0;
-    if (rest) deviationGroups(group, group + ${GROUP_BYTES}, mean);
-    const factor: f32 = 1 / sqrt<f32>(foldSum() / <f32>count + epsilon);
+    if (rest) {
+      deviationGroups(group, group + ${groupOf(build) * 4}, sumsAt(1), 0, mean);
+      deviation += foldSum(sumsAt(1));
+    }
+    const factor: f32 = 1 / sqrt<f32>(deviation / <f32>count + epsilon);
     normGroups(source, source + whole, target, gamma, beta, mean, factor);
     if (rest) {
-      normGroups(group, group + ${GROUP_BYTES}, group, padded(1, gamma + whole, rest, 0), padded(2, beta + whole, rest, 0), mean, factor);
+      normGroups(group, group + ${groupOf(build) * 4}, group, padded(1, gamma + whole, rest, 0), padded(2, beta + whole, rest, 0), mean, factor);
       copyShort(target + whole, group, rest);
     }
     source += sourcePitch;
@@ -173,30 +193,18 @@ export function layerNormRows(rows: u32, count: u32, source: usize, sourcePitch:
 
 /** Sums of rows of \`count\` f32, one f32 each to \`target\`. */
 export function sumRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize): void {
-  const rest = count & 15, whole = <usize>(count - rest) << 2;
+  const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2;
   for (let row: u32 = 0; row < rows; row++) {
-    startSums(0);
-    sumGroups(source, source + whole);
-    if (rest) {
-      const group = padded(0, source + whole, rest, 0);
-      sumGroups(group, group + ${GROUP_BYTES});
-    }
-    store<f32>(target + (row << 2), foldSum());
+    store<f32>(target + (row << 2), rowSum(source, whole, rest));
     source += sourcePitch;
   }
 }
 
 /** Largest element of each row, NaN if the row has one; -Infinity for empty rows. */
 export function maxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize): void {
-  const rest = count & 15, whole = <usize>(count - rest) << 2;
+  const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2;
   for (let row: u32 = 0; row < rows; row++) {
-    startSums(-Infinity);
-    maxGroups(source, source + whole);
-    if (rest) {
-      const group = padded(0, source + whole, rest, -Infinity);
-      maxGroups(group, group + ${GROUP_BYTES});
-    }
-    store<f32>(target + (row << 2), foldMax());
+    store<f32>(target + (row << 2), rowMax(source, whole, rest));
     source += sourcePitch;
   }
 }
@@ -213,7 +221,7 @@ export function maxColumns(rows: u32, count: u32, source: usize, sourcePitch: us
 
 @inline
 function columns(larger: bool, rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, first: u32): void {
-  const rest = count & 15, whole = <usize>(count - rest) << 2;
+  const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2;
   let row: u32 = 0;
   if (first && rows) {
     memory.copy(target, source, <usize>count << 2);
@@ -225,8 +233,8 @@ function columns(larger: bool, rows: u32, count: u32, source: usize, sourcePitch
     else addGroups(target, target + whole, target, source);
     if (rest) {
       const group = padded(0, target + whole, rest, 0), other = padded(1, source + whole, rest, 0);
-      if (larger) largerGroups(group, group + ${GROUP_BYTES}, group, other);
-      else addGroups(group, group + ${GROUP_BYTES}, group, other);
+      if (larger) largerGroups(group, group + ${groupOf(build) * 4}, group, other);
+      else addGroups(group, group + ${groupOf(build) * 4}, group, other);
       copyShort(target + whole, group, rest);
     }
     source += sourcePitch;
@@ -234,4 +242,4 @@ function columns(larger: bool, rows: u32, count: u32, source: usize, sourcePitch
 }
 `;
 
-export const rowsSource = (build, constants) => loops(build, constants) + helpers + exported;
+export const rowsSource = (build, constants) => loops(build, constants) + helpers(build) + exported(build);

@@ -6,7 +6,7 @@ const unary = (name) => (body, x) => body.call(name, x);
 const binary = (name) => (body, x, y) => body.call(name, x, y);
 const relu = (body, x) => body.call("f32x4.pmax", x, body.constant(0));
 
-/** Code -> operands and body. `long` bodies hold so many values that only the build's span of vectors fits the registers. */
+/** Code -> operands and body. `long` bodies hold so many values that only `build.strip` vectors fit the registers. */
 const OPERATIONS = {
   NEG: { operands: 1, write: unary("f32x4.neg") },
   ABS: { operands: 1, write: unary("f32x4.abs") },
@@ -44,7 +44,7 @@ const functionName = (code) =>
 
 /** A splat operand is a pointer that stands still (step 0): its 64 bytes all hold the value. */
 function operationSource(build, constants, [code, { operands, long, write }]) {
-  const vectors = long ? build.span : 4;
+  const vectors = long ? build.strip : 4;
   const letters = ["a", "b", "c"].slice(0, operands);
   const body = new Body(build, constants, vectors);
   body.store("target", write(body, ...letters.map((letter) => body.load(letter))));

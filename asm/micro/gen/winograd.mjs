@@ -2,7 +2,7 @@
  * 3 x 3 convolution with step 1 by Winograd's F(4 x 4, 3 x 3): a patch of 6 x 6 pixels gives a tile of 4 x 4 with 36 products in place of 144.
  * Transforms follow Lavin and Gray (2015) with the points 0, 1, -1, 2, -2; the error is about 10 times that of a direct sum.
  */
-import { SCRATCH } from "./builds.mjs";
+import { PATCH_BYTES, SCRATCH } from "./builds.mjs";
 import { Body, times } from "./emit.mjs";
 
 /** One row of the input transform, B^T d. */
@@ -55,7 +55,7 @@ ${body.text()}
 
 /** `wide`: bytes of the channels that a pass works on at once. */
 const passes = (build, constants) => {
-  const spans = [...new Set([build.span, 1])];
+  const spans = [...new Set([build.winograd, 1])];
   return spans
     .flatMap((vectors) => [
       pass(build, constants, `winogradIn${vectors}`, inputTransform, vectors),
@@ -64,11 +64,11 @@ const passes = (build, constants) => {
     .join("");
 };
 
-/** Channels in blocks of the build's span, then of one vector; what is left below 4 goes through scratch as a vector whose rest is not looked at. */
+/** Channels in the widest blocks of the build, then of one vector; what is left below 4 goes through scratch as a vector whose rest is not looked at. */
 const channelLoop = (build, call) => {
-  const wide = build.span * 4;
+  const wide = build.winograd * 4;
   return `  let channel: u32 = 0;
-${wide > 4 ? `  for (; channel + ${wide} <= channels; channel += ${wide}) ${call(build.span, wide)}\n` : ""}  for (; channel + 4 <= channels; channel += 4) ${call(1, 4)}
+${wide > 4 ? `  for (; channel + ${wide} <= channels; channel += ${wide}) ${call(build.winograd, wide)}\n` : ""}  for (; channel + 4 <= channels; channel += 4) ${call(1, 4)}
   if (channel < channels) ${call(1, "(channels - channel)")}`;
 };
 
@@ -80,8 +80,7 @@ function gatherPatch(source: usize, rowPitch: usize, pixelPitch: usize, height: 
       if (<u32>(y + i) < <u32>height && <u32>(x + j) < <u32>width) {
         copyShort(patch, source + (y + i) * rowPitch + (x + j) * pixelPitch, count);
       } else {
-        v128.store(patch, i32x4.splat(0));
-        if (size > 16) v128.store(patch, i32x4.splat(0), 16);
+        for (let k: usize = 0; k < size; k += 16) v128.store(patch + k, i32x4.splat(0));
       }
       patch += size;
     }
@@ -92,7 +91,7 @@ function gatherPatch(source: usize, rowPitch: usize, pixelPitch: usize, height: 
 @inline
 function inputBlock(vectors: u32, source: usize, rowPitch: usize, pixelPitch: usize, inside: bool, height: i32, width: i32, y: i32, x: i32, count: u32, target: usize, targetPitch: usize): void {
   const size: usize = vectors * 16;
-  const patch = scratch + ${SCRATCH.PATCH}, middle = patch + ${36 * 32}, end = middle + ${36 * 32};
+  const patch = scratch + ${SCRATCH.PATCH}, middle = patch + ${PATCH_BYTES}, end = middle + ${PATCH_BYTES};
   const whole = count == vectors * 4;
   let from = source + y * rowPitch + x * pixelPitch, down = rowPitch, right = pixelPitch;
   if (!inside || !whole) {
@@ -106,8 +105,8 @@ function inputBlock(vectors: u32, source: usize, rowPitch: usize, pixelPitch: us
     winogradIn1(from, down, right, middle, size * 6, size, 6);
     winogradIn1(middle, size, size * 6, to, toPitch, toPitch * 6, 6);
   } else {
-    winogradIn${build.span}(from, down, right, middle, size * 6, size, 6);
-    winogradIn${build.span}(middle, size, size * 6, to, toPitch, toPitch * 6, 6);
+    winogradIn${build.winograd}(from, down, right, middle, size * 6, size, 6);
+    winogradIn${build.winograd}(middle, size, size * 6, to, toPitch, toPitch * 6, 6);
   }
   if (!whole) for (let i: u32 = 0; i < 36; i++) copyShort(target + i * targetPitch, end + i * 16, count);
 }
@@ -129,7 +128,7 @@ ${channelLoop(build, (vectors, count) => `inputBlock(${vectors}, source + (chann
 @inline
 function outputBlock(vectors: u32, source: usize, plane: usize, count: u32, target: usize, rowPitch: usize, pixelPitch: usize, rows: u32, columns: u32): void {
   const size: usize = vectors * 16;
-  const patch = scratch + ${SCRATCH.PATCH}, middle = patch + ${36 * 32}, end = middle + ${36 * 32};
+  const patch = scratch + ${SCRATCH.PATCH}, middle = patch + ${PATCH_BYTES}, end = middle + ${PATCH_BYTES};
   const whole = count == vectors * 4;
   let from = source, pitch = plane;
   if (!whole) {
@@ -143,8 +142,8 @@ function outputBlock(vectors: u32, source: usize, plane: usize, count: u32, targ
     winogradOut1(from, pitch * 6, pitch, middle, size * 6, size, 6);
     winogradOut1(middle, size, size * 6, to, right, down, 4);
   } else {
-    winogradOut${build.span}(from, pitch * 6, pitch, middle, size * 6, size, 6);
-    winogradOut${build.span}(middle, size, size * 6, to, right, down, 4);
+    winogradOut${build.winograd}(from, pitch * 6, pitch, middle, size * 6, size, 6);
+    winogradOut${build.winograd}(middle, size, size * 6, to, right, down, 4);
   }
   if (direct) return;
   for (let i: u32 = 0; i < rows; i++) {

@@ -76,7 +76,7 @@ onEveryBuild((bed) => {
           rows + y * outWidth * channels * 4,
           channels * 4,
         );
-        expect(done).toBe(channels < 4 ? 0 : 1);
+        expect(done).toBe(kernel === 3 && channels >= 4 ? 1 : 0);
         const pointers = bed.room(kernel * kernel * outWidth * 4);
         for (let t = 0; t < kernel * kernel; t++) {
           for (let x = 0; x < outWidth; x++) {
@@ -87,7 +87,7 @@ onEveryBuild((bed) => {
       }
       const found = bed.read(table, right.length);
       expectWithin(found, right, kernel * kernel, 2 ** -22);
-      if (channels >= 4) expectSame(bed.read(rows, right.length), found);
+      if (kernel === 3 && channels >= 4) expectSame(bed.read(rows, right.length), found);
     });
 
     test.each([1, 2, 3, 4, 5, 7])("a row of %i pixels", (pixels) => {
@@ -97,7 +97,9 @@ onEveryBuild((bed) => {
       const bias = randoms(channels, 16);
       const target = bed.output(pixels * channels);
       const args = [bed.floats(source.values), source.width * channels * 4, channels * 4, bed.floats(weights), bed.floats(bias)] as const;
-      e.depthwiseRow(kernel, step, pixels, channels, ...args, target, channels * 4);
+      // Larger windows, and fewer pixels than a run, are left to the table form.
+      expect(e.depthwiseRow(kernel, step, pixels, channels, ...args, target, channels * 4)).toBe(kernel === 3 && pixels >= 4 ? 1 : 0);
+      if (kernel !== 3 || pixels < 4) return expect(bed.read(target, pixels * channels).every(Number.isNaN)).toBe(true);
       expectWithin(bed.read(target, pixels * channels), depthwiseRight(source, weights, bias, kernel, step, 0).right, kernel * kernel, 2 ** -22);
     });
   });
