@@ -2,7 +2,6 @@
  * What an operator's `lower` writes to: instructions over views. Values are logical; this class decides where they live.
  * A value without elements gets a view and no instruction.
  */
-import { createHash } from "node:crypto";
 import { AclError } from "../errors/acl-error";
 import { internal } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
@@ -67,6 +66,8 @@ export function keyOf(value: Value): string {
     return `i:${value.source}`;
   }
   const { dtype, dims, bytes } = value.constant!;
+  // Loaded here: few models need it, and it is the slowest module to load of all.
+  const { createHash } = require("node:crypto") as typeof import("node:crypto");
   return `h:${createHash("sha1").update(bytes).digest("base64url")}:${dtype}:${dims}`;
 }
 

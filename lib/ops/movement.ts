@@ -177,6 +177,11 @@ export const Slice = defineOp({
     sample("negative and past the end", { data: ramp([5, 6]), starts: axesOf(-3), ends: axesOf(99), axes: axesOf(1) }),
     sample("backwards", { data: ramp([5, 6]), starts: axesOf(-1, 4), ends: axesOf(-99, 0), axes: axesOf(1, 0), steps: axesOf(-1, -2) }),
     sample("attributes of opset 9", { data: ramp([5, 6]) }, { attributes: { starts: [1], ends: [3], axes: [1] }, opset: 9 }),
+    sample(
+      "to the end, written as the largest integer, in opset 9",
+      { data: ramp([2, 5]) },
+      { attributes: { starts: [2n], ends: [2n ** 63n - 1n], axes: [1n] }, opset: 9 },
+    ),
     sample("empty", { data: ramp([5]), starts: axesOf(3), ends: axesOf(3) }),
     rejects("step 0", { data: ramp([5]), starts: axesOf(0), ends: axesOf(5), axes: axesOf(0), steps: axesOf(0) }, 100021, /step 0/),
   ],

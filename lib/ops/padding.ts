@@ -48,7 +48,7 @@ export const Pad = defineOp({
       const attributes = new Map([...padded.attributes].filter(([name]) => name !== "value"));
       const dtype: DtypeName = form.inputs[0]?.dtype ?? "float32";
       const constant = encode(tensor(dtype, [], [typeof value === "number" ? value : 0]));
-      return { inputs: [...padded.inputs, { name: `${node.name}.value`, dtype, dims: [], constant }], attributes };
+      return { inputs: [...padded.inputs, { name: `@${node.name}.value`, dtype, dims: [], constant }], attributes };
     },
   },
   needs: ["pads", "axes"],

@@ -86,6 +86,16 @@ function describeMissing(node: Node): string {
   const name = `${node.domain === "" ? "" : `${node.domain}.`}${node.op}`;
   const names = allOps().flatMap((op) => op.names.onnx?.[0] ?? []);
   const near = names.includes(node.op) ? node.op : nearestName(node.op, names);
-  const { onnx } = allOps().find((op) => op.names.onnx?.[0] === near)!.names;
-  return `"${node.name}" (${name}, opset ${node.opset}; nearest supported: ${onnx?.[2] ? `${onnx[2]}.` : ""}${near}, opset 1 to ${NEWEST_OPSET})`;
+  const op = allOps().find((each) => each.names.onnx?.[0] === near);
+  const hint =
+    op && near && isAlike(node.op, near)
+      ? `; nearest supported: ${op.names.onnx?.[2] ? `${op.names.onnx[2]}.` : ""}${near}, opset 1 to ${NEWEST_OPSET}`
+      : "";
+  return `"${node.name}" (${name}, opset ${node.opset}${hint})`;
+}
+
+/** A name worth suggesting: a misspelling, or a variant of the same word. */
+function isAlike(wanted: string, near: string): boolean {
+  const [a, b] = [wanted.toLowerCase(), near.toLowerCase()];
+  return a.includes(b) || b.includes(a) || a.slice(0, 4) === b.slice(0, 4);
 }

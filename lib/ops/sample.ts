@@ -1,7 +1,7 @@
 /** Small inputs that every operator carries: they feed the reference check, the device checks, the fuzzers and the benches. */
 import type { DtypeName } from "../graph/dtype";
 import type { Attribute } from "../graph/ir";
-import { encode, roundTo, sizeOf, type Tensor, tensor } from "../graph/tensor";
+import { type Elements, encode, roundTo, sizeOf, type Stored, type Tensor, tensor } from "../graph/tensor";
 
 export interface Sample {
   readonly title: string;
@@ -44,42 +44,50 @@ export function rejects(title: string, inputs: Sample["inputs"], code: number, t
   return { ...sample(title, inputs, extra), rejects: { code, text } };
 }
 
-/** 0, 1, -1, 2, -2 ... scaled by `step`: both signs, no two neighbours alike. */
-export function ramp(dims: readonly number[], step = 0.25, dtype: DtypeName = "float32"): SampleInput {
-  const count = sizeOf(dims);
-  return tensor(
+/** Numbers are made when somebody looks at them: loading the operators must not cost what testing them does. */
+function lazy(dtype: DtypeName, dims: readonly number[], numbers: () => readonly (number | bigint)[], asConstant = false): SampleInput {
+  let data: Elements | undefined;
+  return {
     dtype,
     dims,
-    Array.from({ length: count }, (_, i) => roundTo(dtype, (i % 2 ? 1 : -1) * Math.ceil((i % 257) / 2) * step)),
-  );
+    asConstant,
+    get data() {
+      data ??= tensor(dtype, dims, numbers()).data;
+      return data;
+    },
+  };
+}
+
+/** 0, 1, -1, 2, -2 ... scaled by `step`: both signs, no two neighbours alike. */
+export function ramp(dims: readonly number[], step = 0.25, dtype: DtypeName = "float32"): SampleInput {
+  const at = (i: number): number => roundTo(dtype, (i % 2 ? 1 : -1) * Math.ceil((i % 257) / 2) * step);
+  return lazy(dtype, dims, () => Array.from({ length: sizeOf(dims) }, (_, i) => at(i)));
 }
 /** Above zero everywhere. */
 export function positive(dims: readonly number[], step = 0.25, dtype: DtypeName = "float32"): SampleInput {
-  return tensor(
-    dtype,
-    dims,
-    Array.from({ length: sizeOf(dims) }, (_, i) => roundTo(dtype, (1 + (i % 61)) * step)),
-  );
+  return lazy(dtype, dims, () => Array.from({ length: sizeOf(dims) }, (_, i) => roundTo(dtype, (1 + (i % 61)) * step)));
 }
 /** Reproducible noise in -1..1 from a linear congruential generator. */
 export function noise(dims: readonly number[], seed = 1): SampleInput {
-  let state = seed >>> 0;
-  const next = (): number => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.fround(state / 2 ** 31 - 1);
-  };
-  return tensor("float32", dims, Array.from({ length: sizeOf(dims) }, next));
+  return lazy("float32", dims, () => {
+    let state = seed >>> 0;
+    return Array.from({ length: sizeOf(dims) }, () => {
+      state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+      return Math.fround(state / 2 ** 31 - 1);
+    });
+  });
 }
 export function values(dtype: DtypeName, dims: readonly number[], numbers: readonly (number | bigint)[]): SampleInput {
-  return tensor(dtype, dims, numbers);
+  return lazy(dtype, dims, () => numbers);
 }
 /** A constant 1-D int64 tensor: axes, shapes, pads. */
 export function axesOf(...numbers: number[]): SampleInput {
-  return { ...tensor("int64", [numbers.length], numbers), asConstant: true };
+  return lazy("int64", [numbers.length], () => numbers, true);
 }
 /** A constant scalar. */
 export function scalar(value: number, dtype: DtypeName = "float32"): SampleInput {
-  return { ...tensor(dtype, [], [value]), asConstant: true };
+  return lazy(dtype, [], () => [value], true);
 }
-export const fixed = (input: SampleInput): SampleInput => ({ ...input, asConstant: true });
-export const asStored = (input: SampleInput) => encode(input);
+/** The same numbers as an initializer. */
+export const fixed = (input: SampleInput): SampleInput => lazy(input.dtype, input.dims, () => [...input.data], true);
+export const asStored = (input: SampleInput): Stored => encode(input);

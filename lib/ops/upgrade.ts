@@ -5,7 +5,7 @@ import { encode, tensor } from "../graph/tensor";
 import type { Upgrade } from "./define";
 
 /** A constant value that an upgrade adds to a node. */
-export function constantValue(name: string, dtype: "int64" | "float32", dims: readonly number[], numbers: readonly number[]): Value {
+export function constantValue(name: string, dtype: "int64" | "float32", dims: readonly number[], numbers: readonly (number | bigint)[]): Value {
   const constant = encode(tensor(dtype, dims, numbers));
   return { name, dtype, dims, constant };
 }
@@ -25,7 +25,7 @@ export function attributeToInput(name: string, index: number): Upgrade {
     while (inputs.length < index) {
       inputs.push(undefined);
     }
-    inputs[index] = constantValue(`${node.name}.${name}`, "int64", [numbers.length], numbers.map(Number));
+    inputs[index] = constantValue(`@${node.name}.${name}`, "int64", [numbers.length], numbers);
     return { inputs, attributes: without(form.attributes, name) };
   };
 }
@@ -53,5 +53,5 @@ export function unsqueezeInput(value: Value, count: number, node: Node): Value {
     );
   }
   const dims = [...value.constant.dims, ...new Array<number>(count).fill(1)];
-  return { name: `${value.name}.${node.name}`, dtype: value.constant.dtype, dims, constant: { ...value.constant, dims } };
+  return { name: `@${node.name}.${value.name}`, dtype: value.constant.dtype, dims, constant: { ...value.constant, dims } };
 }
