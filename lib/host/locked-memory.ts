@@ -16,6 +16,23 @@ export enum LockKind {
   POOL,
 }
 
+interface Views {
+  readonly bytes: Buffer;
+  readonly words: Uint32Array;
+  readonly ints: Int32Array;
+}
+const views = new WeakMap<WebAssembly.Memory, Views>();
+
+/** Views of the whole memory, made once: a parked memory brings them along. */
+function viewsOf(memory: WebAssembly.Memory): Views {
+  let known = views.get(memory);
+  if (known === undefined) {
+    known = { bytes: Buffer.from(memory.buffer), words: new Uint32Array(memory.buffer), ints: new Int32Array(memory.buffer) };
+    views.set(memory, known);
+  }
+  return known;
+}
+
 export abstract class LockedMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Buffer;
@@ -28,9 +45,10 @@ export abstract class LockedMemory {
 
   protected constructor(memory: WebAssembly.Memory, device: number) {
     this.memory = memory;
-    this.bytes = Buffer.from(memory.buffer);
-    this.words = new Uint32Array(memory.buffer);
-    this.ints = new Int32Array(memory.buffer);
+    const { bytes, words, ints } = viewsOf(memory);
+    this.bytes = bytes;
+    this.words = words;
+    this.ints = ints;
     this.device = device;
   }
 

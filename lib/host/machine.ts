@@ -24,13 +24,12 @@ import {
   PoolTag,
   PRIORITIES,
   SCRATCH_BYTES,
-  STREAM_LIMIT,
   Thread,
   Trace,
   WORKER_LIMIT,
 } from "./layout";
 import { parkMemory, takeMemory } from "./memory";
-import { adoptModule, coreModule, instantiate } from "./module";
+import { adoptModule, coreModule, hostInstance } from "./module";
 import { classify } from "./traps";
 import type { MachineOptions, MachineToken } from "./types";
 
@@ -61,7 +60,8 @@ export class Machine extends Submitter {
   /** A view of device memory was handed to the user: this memory cannot be given to another device. */
   exposed = false;
   readonly #heart: Heart;
-  readonly #busyFlags = new Uint8Array(STREAM_LIMIT);
+  /** 1 by index for the streams in `#busyStreams`; grows with the streams that are used. */
+  readonly #busyFlags: number[] = [];
   #busyStreams: number[] = [];
   #openerSeen = 0;
   #closed: Promise<void> | undefined;
@@ -70,7 +70,7 @@ export class Machine extends Submitter {
     super(memory, options.device);
     this.opener = opener;
     this.driver = this.#makeDriver(options);
-    this.core = instantiate(memory, this.driver.now);
+    this.core = hostInstance(memory, this.driver.now);
     this.thread = claimThread(memory.buffer);
     this.core.bindThread(this.thread);
     this.completions = new Completions(this.core);
@@ -276,7 +276,7 @@ export class Machine extends Submitter {
   }
 
   protected hold(stream: number): void {
-    if (this.#busyFlags[stream] === 0) {
+    if (this.#busyFlags[stream] !== 1) {
       this.#busyFlags[stream] = 1;
       this.#busyStreams.push(stream);
       this.#heart.hold();
