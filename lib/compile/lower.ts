@@ -1,12 +1,49 @@
 /** lower: nodes to instructions over views. Inputs and outputs are row-major blobs of the frame; whatever lives elsewhere is copied at the end. */
+import { AclError } from "../errors/acl-error";
 import { DTYPES } from "../graph/dtype";
-import { describeNode, type Value } from "../graph/ir";
+import { describeNode, type Node, type Value } from "../graph/ir";
 import { sizeOf } from "../graph/tensor";
 import { nameInputs } from "../ops/define";
 import { LoweredProgram, Lowering, Operand } from "../ops/lowering";
 import { dense } from "../ops/views";
 import { resolve } from "./infer";
 import type { CompileState } from "./pipeline";
+
+const UNSUPPORTED = 100024;
+
+function lowerNode(program: LoweredProgram, node: Node): void {
+  const { op, attributes } = resolve(node);
+  const operands = nameInputs(
+    op,
+    node.inputs.map((input) => input && new Operand(input, program)),
+    describeNode(node),
+  );
+  op.lower(new Lowering(program, node), operands, attributes);
+}
+
+/** Memory for the outputs of a node that cannot run, so that the nodes behind it are looked at as well: one error lists them all. */
+function standIn(program: LoweredProgram, node: Node): void {
+  const b = new Lowering(program, node);
+  node.outputs.forEach((_, index) => {
+    if (b.has(index)) {
+      b.target(index);
+    }
+  });
+}
+
+/** @throws AclError 100024 with every node that the device cannot run as it stands */
+function throwRefused(refused: readonly AclError[]): void {
+  const [first, ...rest] = refused;
+  if (first && rest.length === 0) {
+    throw first;
+  }
+  if (first) {
+    const failures = refused.map(({ code, message, node }) => ({ code, text: message, ...(node === undefined ? {} : { node }) }));
+    throw new AclError(UNSUPPORTED, `${refused.length} nodes are not supported as they are: ${failures.map(({ text }) => text).join("; ")}`, {
+      failures,
+    });
+  }
+}
 
 export function* lowerGraph(state: CompileState): Generator<void> {
   const { graph } = state;
@@ -25,16 +62,20 @@ export function* lowerGraph(state: CompileState): Generator<void> {
     }
     return blob;
   });
+  const refused: AclError[] = [];
   for (const node of graph.nodes) {
-    const { op, attributes } = resolve(node);
-    const operands = nameInputs(
-      op,
-      node.inputs.map((input) => input && new Operand(input, program)),
-      describeNode(node),
-    );
-    op.lower(new Lowering(program, node), operands, attributes);
+    try {
+      lowerNode(program, node);
+    } catch (error) {
+      if (!(error instanceof AclError) || error.code !== UNSUPPORTED) {
+        throw error;
+      }
+      refused.push(error);
+      standIn(program, node);
+    }
     yield;
   }
+  throwRefused(refused);
   graph.outputs.forEach((value, index) => {
     const view = program.viewOf(value);
     if (view.blob !== outputBlobs[index] && sizeOf(view.dims) > 0) {

@@ -6,6 +6,7 @@ import { AclError } from "../../../dist/lib/errors/acl-error";
 import { importOnnx } from "../../../dist/lib/import/onnx/model";
 import { tensor } from "../../../dist/lib/graph/tensor";
 import { compileModel } from "../../../dist/lib/compile/pipeline";
+import { hasSuites, modelFile } from "../../ops/suite";
 import { messageOf, model, modelOf, type ModelInit } from "../../ops/models";
 
 const small: ModelInit = {
@@ -132,6 +133,29 @@ test("unsupported operators are listed all at once, with their opset and the nea
   expect(error.code).toBe(100024);
   expect(error.failures.map(({ node }) => node)).toEqual(["first", "second"]);
   expect(error.message).toMatch(/2 nodes are not supported: "first" \(Reluu, opset 13; nearest supported: Relu.*"second" \(NonMaxSuppression/);
+});
+
+test("nodes that cannot run as they are, are listed all at once", () => {
+  const error = refusal(
+    model({
+      ...small,
+      nodes: [
+        { op: "Conv", inputs: ["x", "v"], outputs: ["a"], name: "first" },
+        { op: "MaxPool", inputs: ["a"], outputs: ["y", "indices"], name: "second", attributes: { kernel_shape: [1n, 1n] } },
+        { op: "Gather", inputs: ["x", "indices"], outputs: ["z"], name: "third" },
+      ],
+      inputs: [...small.inputs!, { name: "v", dims: [2, 1, 3, 3] }],
+      outputs: [{ name: "y" }, { name: "z" }],
+    }),
+  );
+  expect([error.code, error.failures.map(({ node }) => node)]).toEqual([100024, ["first", "second", "third"]]);
+});
+
+(hasSuites ? test : test.skip)("a real model cut off at every 64th byte", () => {
+  const whole = fs.readFileSync(modelFile("mnist_8", "model.onnx"));
+  for (let length = 0; length < whole.byteLength - 64; length += 64) {
+    expect(() => importOnnx(whole.subarray(0, length))).toThrow(AclError);
+  }
 });
 
 test("nodes out of order are sorted, names that repeat are told apart", () => {
