@@ -51,6 +51,8 @@ ${moved.map((pointer) => `    ${pointer} += ${vectors * 16};`).join("\n")}
 const loops = (build, constants) =>
   [
     { name: "maxGroups", vectors: build.sums, running: true, write: (body, x, { sums }) => ({ sums: body.call("f32x4.max", sums, x) }) },
+    // For softmax: one instruction where the exact maximum takes six. It passes over NaN, which the exponents then bring back.
+    { name: "largestGroups", vectors: build.sums, running: true, write: (body, x, { sums }) => ({ sums: body.call("f32x4.pmax", sums, x) }) },
     { name: "sumGroups", vectors: build.sums, running: true, write: (body, x, { sums }) => ({ sums: body.add(sums, x) }) },
     {
       name: "deviationGroups",
@@ -129,13 +131,16 @@ function rowSum(source: usize, whole: usize, rest: u32): f32 {
   return sum;
 }
 
+/** Largest element; \`exact\` gives NaN for a row that has one. */
 @inline
-function rowMax(source: usize, whole: usize, rest: u32): f32 {
-  maxGroups(source, source + whole, sumsAt(0), -Infinity);
+function rowMax(exact: bool, source: usize, whole: usize, rest: u32): f32 {
+  if (exact) maxGroups(source, source + whole, sumsAt(0), -Infinity);
+  else largestGroups(source, source + whole, sumsAt(0), -Infinity);
   let most = foldMax(sumsAt(0));
   if (rest) {
     const group = padded(0, source + whole, rest, -Infinity);
-    maxGroups(group, group + ${groupOf(build) * 4}, sumsAt(1), -Infinity);
+    if (exact) maxGroups(group, group + ${groupOf(build) * 4}, sumsAt(1), -Infinity);
+    else largestGroups(group, group + ${groupOf(build) * 4}, sumsAt(1), -Infinity);
     most = max(most, foldMax(sumsAt(1)));
   }
   return most;
@@ -148,7 +153,7 @@ export function softmaxRows(rows: u32, count: u32, source: usize, sourcePitch: u
   if (!count) return;
   const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2;
   for (let row: u32 = 0; row < rows; row++) {
-    const most = rowMax(source, whole, rest);
+    const most = rowMax(false, source, whole, rest);
     exponentGroups(source, source + whole, target, most);
     const group = rest ? padded(2, source + whole, rest, -Infinity) : 0;
     if (rest) {
@@ -204,7 +209,7 @@ export function sumRows(rows: u32, count: u32, source: usize, sourcePitch: usize
 export function maxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize): void {
   const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2;
   for (let row: u32 = 0; row < rows; row++) {
-    store<f32>(target + (row << 2), rowMax(source, whole, rest));
+    store<f32>(target + (row << 2), rowMax(true, source, whole, rest));
     source += sourcePitch;
   }
 }

@@ -22,7 +22,7 @@ export class Bed {
 
   constructor(
     readonly build: KernelBuild,
-    module: WebAssembly.Module,
+    readonly module: WebAssembly.Module,
   ) {
     expect(MICRO_SCRATCH_BYTES + 1024).toBeLessThan(FIRST);
     this.e = instantiateKernels(module, this.memory, 1024);
