@@ -3,6 +3,10 @@ import type { CompileResult } from "../compile/types";
 import { PoolTag } from "../host/layout";
 import type { Machine } from "../host/machine";
 
+const PIECE_BYTES = 4 << 20;
+/** Longest stretch of copying between two turns of the event loop, about. */
+const TURN_MS = 4;
+
 export class DataStore {
   readonly #machine: Machine;
   readonly #known: Record<string, number> = {};
@@ -29,13 +33,42 @@ export class DataStore {
     return this.#used;
   }
 
-  /** Takes the data that a compilation has added. */
-  add({ data, dataBytes }: CompileResult): void {
+  /**
+   * Takes the data that a compilation has added, in pieces: `pause` is awaited between them, so that no event loop stands still for the weights.
+   * One compilation of a model at a time comes here; no run uses the new data before its program is there.
+   */
+  async add(result: CompileResult, pause: () => Promise<void>): Promise<void> {
+    this.#reserve(result);
+    let sinceMs = performance.now();
+    for (const { offsetBytes, bytes } of result.data) {
+      for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+        this.#machine.bytes.set(bytes.subarray(at, at + PIECE_BYTES), this.#address + offsetBytes + at);
+        if (performance.now() - sinceMs > TURN_MS) {
+          await pause();
+          sinceMs = performance.now();
+        }
+      }
+    }
+    this.#settle(result);
+  }
+
+  /** As `add`, in one go. */
+  addNow(result: CompileResult): void {
+    this.#reserve(result);
+    for (const { offsetBytes, bytes } of result.data) {
+      this.#machine.bytes.set(bytes, this.#address + offsetBytes);
+    }
+    this.#settle(result);
+  }
+
+  #reserve({ dataBytes }: CompileResult): void {
     if (dataBytes > this.#capacity) {
       this.#grow(dataBytes);
     }
-    for (const { key, offsetBytes, bytes } of data) {
-      this.#machine.bytes.set(bytes, this.#address + offsetBytes);
+  }
+
+  #settle({ data, dataBytes }: CompileResult): void {
+    for (const { key, offsetBytes } of data) {
       this.#known[key] = offsetBytes;
     }
     this.#used = Math.max(this.#used, dataBytes);

@@ -195,7 +195,13 @@ export class Executor {
   async #compile(model: Model, tensors: Record<string, Tensor>, signal: AbortSignal | undefined): Promise<Variant> {
     model.hold();
     try {
-      return await model.variantFor(dimsOf(tensors), { signal, onProgress: undefined });
+      for (;;) {
+        const variant = await model.variantFor(dimsOf(tensors), { signal, onProgress: undefined });
+        // With few programs kept, it may have had to go before it was our turn.
+        if (!variant.freed) {
+          return variant;
+        }
+      }
     } finally {
       model.drop();
     }

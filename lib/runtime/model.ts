@@ -48,9 +48,35 @@ async function compile(source: ModelSource, options: CompileOptions, control: Lo
   );
 }
 
-export function hashOf(source: ModelSource, options: ModelOptions): string {
-  const canonical = JSON.stringify([source.folder ?? "", options.frames, options.programs, options.disable ?? []]);
-  return createHash("sha256").update(source.bytes).update(canonical).digest("hex");
+/** Bytes that are hashed between two turns of the event loop: about 5 ms. */
+const HASH_PIECE = 4 << 20;
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+async function hashOf(source: ModelSource, options: ModelOptions): Promise<string> {
+  const hash = createHash("sha256").update(JSON.stringify([source.folder ?? "", options.frames, options.programs, options.disable ?? []]));
+  for (let at = 0; at < source.bytes.length; at += HASH_PIECE) {
+    if (at > 0) {
+      await turn();
+    }
+    hash.update(source.bytes.subarray(at, at + HASH_PIECE));
+  }
+  return hash.digest("hex");
+}
+
+/** `work`, or 107035 as soon as `signal` fires; the work itself goes on for others that wait for it. */
+function orAbort<T>(work: Promise<T>, signal: AbortSignal | undefined, what: string): Promise<T> {
+  if (signal === undefined) {
+    return work;
+  }
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(aborted(what, signal.reason));
+    if (signal.aborted) {
+      onAbort();
+    }
+    signal.addEventListener("abort", onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
 }
 
 export class Model {
@@ -65,18 +91,24 @@ export class Model {
   readonly #variants = new Map<string, Variant>();
   readonly #compiling = new Map<string, Promise<Variant>>();
   #handles = 0;
-  /** The variant of the latest run: what the fast path tries. */
-  latest: Variant;
+  #freed = false;
+  /** Compilations come one after the other: each appends to the data that the one before has left. */
+  #queue: Promise<unknown> = Promise.resolve();
+  #latest: Variant | undefined;
 
-  private constructor(device: DeviceCore, source: ModelSource, options: ModelOptions, hash: string, result: CompileResult) {
+  private constructor(device: DeviceCore, source: ModelSource, options: ModelOptions, hash: string, info: ModelInfo) {
     this.device = device;
-    this.info = result.info;
-    this.name = result.info.name || source.name;
+    this.info = info;
+    this.name = info.name || source.name;
     this.#source = source;
     this.#options = options;
     this.#hash = hash;
     this.#data = new DataStore(device.machine);
-    this.latest = this.#install(result);
+  }
+
+  /** The variant of the latest run: what the fast path tries. */
+  get latest(): Variant {
+    return this.#latest as Variant; // set before anybody has the model
   }
 
   /** The model of `source` on `device`: the one that is there, or a new one. The caller holds it once. */
@@ -87,23 +119,37 @@ export class Model {
     shapes: Shapes | undefined,
     control: LoadControl,
   ): Promise<Model> {
-    const hash = hashOf(source, options);
+    const hash = await hashOf(source, options);
     const models = device.models as Map<string, Promise<Model>>;
-    let loading = models.get(hash);
-    if (loading === undefined) {
-      loading = Model.#make(device, source, options, hash, shapes, control);
-      models.set(hash, loading);
-      loading.catch(() => models.delete(hash));
-    }
-    const model = await loading;
-    if (control.signal?.aborted) {
-      model.#dropIfUnused();
-      throw aborted(`load of ${source.name}`, control.signal.reason);
+    const what = `load of ${source.name}`;
+    let model: Model | undefined;
+    while (model === undefined) {
+      const shared = models.get(hash);
+      const loading = shared ?? Model.#make(device, source, options, hash, shapes, control);
+      if (shared === undefined) {
+        models.set(hash, loading);
+        // A load that everybody has given up on must not stay.
+        loading.then(turn).then(
+          async () => (await loading).#dropIfUnused(),
+          () => models.delete(hash),
+        );
+      }
+      try {
+        const loaded = await orAbort(loading, control.signal, what);
+        // Its last handle may have gone while we waited our turn; then it is out of the map, and the next round makes another.
+        model = loaded.#freed ? undefined : loaded;
+      } catch (error) {
+        // Whoever began the load has given up; we have not.
+        if (shared === undefined || control.signal?.aborted || !(error instanceof AclError) || error.code !== 107035) {
+          throw error;
+        }
+        await turn();
+      }
     }
     model.hold();
     try {
       if (shapes !== undefined) {
-        model.latest = await model.variantFor(model.complete(shapes), control);
+        model.#latest = await model.variantFor(model.complete(shapes), control);
       }
       return model;
     } catch (error) {
@@ -115,7 +161,9 @@ export class Model {
   /** A model from a compilation that is already there. The caller holds it once. */
   static adopt(device: DeviceCore, result: CompileResult, options: ModelOptions): Model {
     const source = { bytes: result.program.image, folder: undefined, name: result.info.name };
-    const model = new Model(device, source, options, hashOf(source, options), result);
+    const model = new Model(device, source, options, "", result.info);
+    model.#data.addNow(result);
+    model.#install(result);
     model.hold();
     return model;
   }
@@ -131,17 +179,33 @@ export class Model {
     const disable = options.disable === undefined ? {} : { disable: options.disable };
     const result = await compile(source, { ...disable, ...(shapes === undefined ? {} : { shapes }) }, control);
     device.check();
-    return new Model(device, source, options, hash, result);
+    const model = new Model(device, source, options, hash, result.info);
+    await model.#take(result);
+    return model;
+  }
+
+  /** Brings a compilation onto the device. What was taken goes back if it does not fit. */
+  async #take(result: CompileResult): Promise<Variant> {
+    try {
+      await this.#data.add(result, turn);
+      this.device.check();
+      return this.#install(result);
+    } catch (error) {
+      if (this.#variants.size === 0 && this.device.machine.lost === undefined) {
+        this.#data.free();
+      }
+      throw error;
+    }
   }
 
   #install(result: CompileResult): Variant {
-    this.#data.add(result);
     if ([...this.#variants.values()].every((variant) => variant.idle)) {
       this.#data.settle();
     }
     const variant = new Variant(this.device, this.name, result.program, this.#data, this.#options.frames);
     const dims = Object.fromEntries(result.program.inputs.map((port) => [port.name, port.dims]));
     this.#variants.set(signatureOf(this.info, dims), variant);
+    this.#latest = variant;
     this.#evict();
     return variant;
   }
@@ -152,7 +216,7 @@ export class Model {
       if (this.#variants.size <= this.#options.programs) {
         return;
       }
-      if (variant.idle && variant !== this.latest) {
+      if (variant.idle && variant !== this.#latest) {
         this.#variants.delete(signature);
         variant.free();
       }
@@ -178,10 +242,10 @@ export class Model {
   compiled(shapes: Shapes): Variant | undefined {
     const signature = signatureOf(this.info, shapes);
     const variant = this.#variants.get(signature);
-    if (variant !== undefined && variant !== this.latest) {
+    if (variant !== undefined && variant !== this.#latest) {
       this.#variants.delete(signature);
       this.#variants.set(signature, variant);
-      this.latest = variant;
+      this.#latest = variant;
     }
     return variant;
   }
@@ -195,19 +259,28 @@ export class Model {
     const signature = signatureOf(this.info, shapes);
     let compiling = this.#compiling.get(signature);
     if (compiling === undefined) {
-      compiling = this.#compileVariant(shapes, control).finally(() => this.#compiling.delete(signature));
+      compiling = this.#queue.then(() => this.#compileVariant(shapes));
+      this.#queue = compiling.catch(() => {});
       this.#compiling.set(signature, compiling);
+      const done = (): boolean => this.#compiling.delete(signature);
+      compiling.then(done, done);
     }
-    return compiling;
+    return orAbort(compiling, control.signal, `compilation of ${this.name}`);
   }
 
-  async #compileVariant(shapes: Shapes, control: LoadControl): Promise<Variant> {
-    const { disable } = this.#options;
-    const known = { known: this.#data.known, dataBytes: this.#data.usedBytes };
-    const result = await compile(this.#source, { shapes, ...known, ...(disable === undefined ? {} : { disable }) }, control);
-    this.device.check();
-    this.latest = this.#install(result);
-    return this.latest;
+  /** Holds the model: whoever asked may have given up meanwhile. */
+  async #compileVariant(shapes: Shapes): Promise<Variant> {
+    this.hold();
+    try {
+      const { disable } = this.#options;
+      const known = { known: this.#data.known, dataBytes: this.#data.usedBytes };
+      const options = { shapes, ...known, ...(disable === undefined ? {} : { disable }) };
+      const result = await compile(this.#source, options, { signal: undefined, onProgress: undefined });
+      this.device.check();
+      return await this.#take(result);
+    } finally {
+      this.drop();
+    }
   }
 
   hold(): void {
@@ -221,9 +294,10 @@ export class Model {
   }
 
   #dropIfUnused(): void {
-    if (this.#handles > 0) {
+    if (this.#handles > 0 || this.#freed) {
       return;
     }
+    this.#freed = true;
     this.device.models.delete(this.#hash);
     if (this.device.machine.lost !== undefined) {
       return;

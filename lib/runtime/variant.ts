@@ -28,6 +28,7 @@ export class Variant {
   readonly #limit: number;
   #made = 0;
   #prepared = 0;
+  #freed = false;
   readonly #waiting: ((frame: Frame) => void)[] = [];
   readonly #inputNames: readonly string[];
   readonly #inputArrays: readonly string[];
@@ -45,7 +46,12 @@ export class Variant {
     this.#outputNames = program.outputs.map((port) => port.name);
     this.image = this.machine.allocate(program.image.length, PoolTag.PROGRAM, `the program of ${name}`);
     this.machine.bytes.set(program.image, this.image);
-    this.arenas = this.#makeArenas(frames);
+    try {
+      this.arenas = this.#makeArenas(frames);
+    } catch (error) {
+      this.machine.release(this.image);
+      throw error;
+    }
   }
 
   /** As many arenas as runs can make progress at once: memory is bounded by what runs, not by what is queued. */
@@ -181,8 +187,14 @@ export class Variant {
     return this.program[side].find((port) => port.name === name);
   }
 
+  /** Its memory went back: compile these shapes again. */
+  get freed(): boolean {
+    return this.#freed;
+  }
+
   /** Gives all memory back; the variant must be idle. */
   free(): void {
+    this.#freed = true;
     for (const frame of this.#free.splice(0)) {
       frame.free();
     }

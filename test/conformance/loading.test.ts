@@ -1,0 +1,108 @@
+/** Loading models through the compiler: sharing, shapes, giving up, what cannot be loaded. The model is the digits example's own. */
+import fs from "node:fs";
+import path from "node:path";
+import { AclError, Device, Executor, Tensor } from "npurt";
+import { failureOf, onEachDriver } from "./drivers";
+
+const file = path.join(__dirname, "../../examples/digits/digits.onnx");
+const digits = (count: number, seed = 1): Tensor => {
+  let state = seed;
+  const data = Float32Array.from({ length: count * 784 }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  });
+  return new Tensor("float32", [count, 1, 28, 28], data);
+};
+
+onEachDriver("shapes are compiled as they come; a batch gives what its pictures give one by one", async (device) => {
+  const executor = await Executor.load(file, { device });
+  const name = executor.inputs[0]!.name;
+  const output = executor.outputs[0]!.name;
+  const three = digits(3);
+  const batch = (await executor.run({ [name]: three }))[output]!;
+  expect(batch.dims).toEqual([3, 10]);
+  for (let i = 0; i < 3; i++) {
+    const one = new Tensor("float32", [1, 1, 28, 28], (three.data as Float32Array).slice(i * 784, (i + 1) * 784));
+    const single = (await executor.run({ [name]: one }))[output]!;
+    const sum = [...(single.data as Float32Array)].reduce((a, b) => a + b, 0);
+    expect(sum).toBeCloseTo(1, 4); // probabilities
+    for (let k = 0; k < 10; k++) {
+      expect((batch.data as Float32Array)[i * 10 + k]).toBeCloseTo((single.data as Float32Array)[k]!, 5);
+    }
+  }
+  executor.dispose();
+});
+
+onEachDriver("many new shapes at once, with room for two: every answer has its shape, and memory goes back", async (device) => {
+  const warm = await Executor.load(file, { device, frames: 8 });
+  const name = warm.inputs[0]!.name;
+  await Promise.all(Array.from({ length: 8 }, () => warm.run({ [name]: digits(1) })));
+  const executor = await Executor.load(file, { device, programs: 2 });
+  const counts = [1, 2, 3, 4, 5, 4, 3, 2, 1];
+  const results = await Promise.all(counts.map((count) => executor.run({ [name]: digits(count) })));
+  expect(results.map((result) => Object.values(result)[0]!.dims[0])).toEqual(counts);
+  executor.dispose();
+  warm.dispose();
+  expect(device.info().usedBy).toMatchObject({ data: 0, program: 0, frame: 0, arena: 0 });
+});
+
+test("executors of the same model share its data; the last one gives it back", async () => {
+  const device = await Device.open({ driver: "inline", memoryBytes: 64 << 20 });
+  const [a, b] = await Promise.all([Executor.load(file, { device }), Executor.load(fs.readFileSync(file), { device, folder: path.dirname(file) })]);
+  const { data } = device.info().usedBy;
+  const c = await Executor.load(file, { device });
+  expect(device.info().usedBy.data).toBe(data);
+  a.dispose();
+  c.dispose();
+  expect(device.info().usedBy.data).toBe(data);
+  await b.warmUp();
+  b.dispose();
+  expect(device.info().usedBy).toMatchObject({ data: 0, program: 0, frame: 0, arena: 0 });
+  const again = await Executor.load(file, { device });
+  await again.warmUp({ shapes: { [again.inputs[0]!.name]: [2, 1, 28, 28] } });
+  await device.close();
+});
+
+test("one who gives up a shared load does not spoil it for the other", async () => {
+  const device = await Device.open({ driver: "inline", memoryBytes: 64 << 20 });
+  const controller = new AbortController();
+  const given = failureOf(Executor.load(file, { device, signal: controller.signal }));
+  const kept = Executor.load(file, { device });
+  controller.abort("changed my mind");
+  expect((await given).code).toBe(107035);
+  const executor = await kept;
+  await executor.warmUp();
+  executor.dispose();
+  const alone = new AbortController();
+  const lonely = failureOf(Executor.load(file, { device, signal: alone.signal }));
+  await new Promise((resolve) => setImmediate(resolve));
+  alone.abort();
+  expect((await lonely).code).toBe(107035);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(device.info().usedBy).toMatchObject({ data: 0, program: 0, frame: 0, arena: 0 });
+  await device.close();
+});
+
+test("what cannot be loaded is a typed error, and the device still works", async () => {
+  const device = await Device.open({ driver: "inline", memoryBytes: 64 << 20 });
+  const bytes = fs.readFileSync(file);
+  expect((await failureOf(Executor.load("/does/not/exist.onnx", { device }))).code).toBe(100003);
+  expect((await failureOf(Executor.load(12 as never, { device }))).code).toBe(107000);
+  expect((await failureOf(Executor.load(file, { devise: device } as never))).message).toMatch(/did you mean "device"/);
+  expect((await failureOf(Executor.load(file, { device, frames: 0 }))).code).toBe(107000);
+  expect((await failureOf(Executor.load(file, { device, shapes: { nonsense: [1] } }))).code).toBe(100017);
+  expect((await failureOf(Executor.load(file, { device, signal: AbortSignal.abort() }))).code).toBe(107035);
+  for (let length = 0; length < bytes.length; length += Math.ceil(bytes.length / 40)) {
+    await expect(Executor.load(bytes.subarray(0, length), { device })).rejects.toBeInstanceOf(AclError);
+  }
+  const executor = await Executor.load(bytes, { device });
+  await executor.warmUp();
+  const small = await Device.open({ driver: "inline", memoryBytes: 16 << 20 });
+  const memory = small.allocate(small.info().largestFreeBytes - 4096);
+  expect((await failureOf(Executor.load(file, { device: small }))).code).toBe(207001);
+  memory.dispose();
+  await (await Executor.load(file, { device: small })).warmUp();
+  await small.close();
+  await device.close();
+  expect((await failureOf(executor.run({ [executor.inputs[0]!.name]: digits(1) }))).code).toBe(507899);
+});
