@@ -93,7 +93,7 @@ export class Model {
   #handles = 0;
   #freed = false;
   /** Compilations come one after the other: each appends to the data that the one before has left. */
-  #queue: Promise<unknown> = Promise.resolve();
+  #turn: Promise<unknown> = Promise.resolve();
   #latest: Variant | undefined;
 
   private constructor(device: DeviceCore, source: ModelSource, options: ModelOptions, hash: string, info: ModelInfo) {
@@ -259,8 +259,8 @@ export class Model {
     const signature = signatureOf(this.info, shapes);
     let compiling = this.#compiling.get(signature);
     if (compiling === undefined) {
-      compiling = this.#queue.then(() => this.#compileVariant(shapes));
-      this.#queue = compiling.catch(() => {});
+      compiling = this.#turn.then(() => this.#compileVariant(shapes));
+      this.#turn = compiling.catch(() => {});
       this.#compiling.set(signature, compiling);
       const done = (): boolean => this.#compiling.delete(signature);
       compiling.then(done, done);
