@@ -23,12 +23,13 @@ function generator(seed: number): (below: number) => number {
   };
 }
 
-const DIMS = [1, 4, 6, 6];
+/** More elements than one strip holds: work in place on a wrong element would show. */
+const DIMS = [1, 4, 20, 20];
 const constants = {
   w: noise([4, 4, 3, 3], 5),
   bias: noise([4, 1, 1], 6),
   two: tensor("float32", [], [2]),
-  shape: tensor("int64", [4], [1, 6, 4, 6]),
+  shape: tensor("int64", [4], [1, 20, 4, 20]),
   back: tensor("int64", [4], DIMS),
   from: tensor("int64", [1], [1]),
   to: tensor("int64", [1], [3]),
@@ -93,7 +94,7 @@ function randomModel(seed: number): Uint8Array {
   return model({ nodes, inputs: ["x", "z"].map((name) => ({ name, dims: DIMS })), outputs: outputs.map((name) => ({ name })), constants, opset: 18 });
 }
 
-const SEEDS = Array.from({ length: 60 }, (_, i) => i + 1);
+const SEEDS = Array.from({ length: 40 }, (_, i) => i + 1);
 test.each(SEEDS)("seed %i", (seed) => {
   const bytes = randomModel(seed);
   const feeds = { x: noise(DIMS, seed), z: noise(DIMS, seed + 1000) };
