@@ -75,6 +75,19 @@ function table(dtype: DtypeName): number[] {
 export const valuesOf = (dtype: DtypeName): readonly number[] =>
   dtype === "float8e8m0" ? Array.from({ length: 256 }, (_, c) => (c === 255 ? Number.NaN : 2 ** (c - 127))) : table(dtype);
 
+const largestCodes = new Map<DtypeName, number>();
+/** Code of the largest finite value. */
+function largestOf(dtype: DtypeName): number {
+  let code = largestCodes.get(dtype);
+  if (code === undefined) {
+    const values = table(dtype);
+    code = (1 << (FORMATS[dtype]!.bits - 1)) - 1;
+    while (!Number.isFinite(values[code])) code--;
+    largestCodes.set(dtype, code);
+  }
+  return code;
+}
+
 /** Code of the nearest value, ties to even code; saturating formats clamp, IEEE 16-bit ones overflow to infinity. */
 function codeOf(dtype: DtypeName, x: number): number {
   const format = FORMATS[dtype]!;
@@ -88,10 +101,9 @@ function codeOf(dtype: DtypeName, x: number): number {
         );
   const negative = x < 0 || Object.is(x, -0);
   const magnitude = Math.abs(x);
+  const largest = largestOf(dtype);
   let low = 0;
-  let high = half - 1;
-  while (Number.isNaN(values[high]!) || values[high] === Number.POSITIVE_INFINITY) high--;
-  const largest = high;
+  let high = largest;
   let code: number;
   if (magnitude >= values[largest]!) {
     // Half a step past the largest is where IEEE rounding reaches infinity.
