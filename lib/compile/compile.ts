@@ -11,7 +11,6 @@ import { pipelineSteps, resultOf } from "./pipeline";
 import type { CompileOptions, CompileResult } from "./types";
 import { compileInWorker } from "./worker-host";
 
-export { describe, type Description } from "./describe";
 export { compileModel, passNames } from "./pipeline";
 
 /** Files of at most this many bytes are compiled on the calling thread: about 5 ms of work. */
