@@ -9,7 +9,6 @@ import { Submitter } from "./submitter";
 import type { CoreExports } from "./core-exports";
 import type { Driver } from "./driver";
 import { InlineDriver } from "./driver-inline";
-import { SimDriver } from "./driver-sim";
 import { announce, ThreadsDriver } from "./driver-threads";
 import { Heart } from "./heart";
 import { claimThread, hasOtherThreads, liveness, releaseThread } from "./host-threads";
@@ -84,7 +83,12 @@ export class Machine extends Submitter {
     if (driver === "inline") {
       return new InlineDriver(this);
     }
-    return driver === "sim" ? new SimDriver(this, cores, seed, faults) : new ThreadsDriver(this, cores, spinUs, watchdogMs);
+    if (driver === "threads") {
+      return new ThreadsDriver(this, cores, spinUs, watchdogMs);
+    }
+    // Loaded by those who simulate: it is no part of a service's start.
+    const { SimDriver } = require("./driver-sim") as typeof import("./driver-sim");
+    return new SimDriver(this, cores, seed, faults);
   }
 
   /** Makes a device. Its cores boot in the background. */
