@@ -57,8 +57,18 @@ export function encodeCopy(instruction: Of<"copy">, table: TensorTable): Encoded
 }
 
 const FOLDS: Readonly<Record<FoldName, Fold>> = {
-  sum: Fold.SUM, mean: Fold.MEAN, max: Fold.MAX, min: Fold.MIN, prod: Fold.PROD, sum_square: Fold.SUM_SQUARE, l1: Fold.L1,
-  log_sum_exp: Fold.LOG_SUM_EXP, all: Fold.ALL, any: Fold.ANY, arg_max: Fold.ARG_MAX, arg_min: Fold.ARG_MIN,
+  sum: Fold.SUM,
+  mean: Fold.MEAN,
+  max: Fold.MAX,
+  min: Fold.MIN,
+  prod: Fold.PROD,
+  sum_square: Fold.SUM_SQUARE,
+  l1: Fold.L1,
+  log_sum_exp: Fold.LOG_SUM_EXP,
+  all: Fold.ALL,
+  any: Fold.ANY,
+  arg_max: Fold.ARG_MAX,
+  arg_min: Fold.ARG_MIN,
 };
 const COLUMN_FOLDS: ReadonlySet<FoldName> = new Set(["sum", "mean", "max", "min", "sum_square"]);
 
@@ -75,7 +85,8 @@ export function encodeReduce(instruction: Of<"reduce">, table: TensorTable): Enc
   if (axes < 0 || outer < 0 || !isStripDtype(source.dtype) || target.dims.join() !== source.dims.slice(0, outer).join()) {
     throw new AclError(100000, `node "${node}": cannot reduce ${axes} innermost axes of ${source.dtype} [${source.dims}] to [${target.dims}]`);
   }
-  if (fold === "log_sum_exp" && !isFloatType(type)) throw new AclError(100026, `node "${node}": log_sum_exp needs floats, not ${source.dtype}: cast first`);
+  if (fold === "log_sum_exp" && !isFloatType(type))
+    throw new AclError(100026, `node "${node}": log_sum_exp needs floats, not ${source.dtype}: cast first`);
   const folded = foldedType(fold, type);
   const strip = after ?? { values: [{ kind: "accumulator", type: folded }], outputs: [{ view: target, value: 0 }] };
   const encoded = encodeStrip(strip, { node, accumulatorType: folded }, table);
@@ -85,11 +96,17 @@ export function encodeReduce(instruction: Of<"reduce">, table: TensorTable): Enc
   const size = elementBytes(source);
   const lineOf = rows.dims[rows.dims.length - 1]!;
   const columns =
-    source.dtype === "float32" && COLUMN_FOLDS.has(fold) && rows.strides[0]![rows.dims.length - 1] === size && lineOf >= 8 && length > 1 && lineOf > 1;
+    source.dtype === "float32" &&
+    COLUMN_FOLDS.has(fold) &&
+    rows.strides[0]![rows.dims.length - 1] === size &&
+    lineOf >= 8 &&
+    length > 1 &&
+    lineOf > 1;
   const dims = [...rows.dims, ...inner.dims];
   const strides = [...rows.strides[0]!, ...inner.strides[0]!];
   const dense = isContiguous(dims, strides, size);
-  const elementNs = fold === "log_sum_exp" ? 12 : columns ? 0.25 : (dense ? 0.1 : 0.9) + (source.dtype === "float32" && COLUMN_FOLDS.has(fold) ? 0.1 : 0.8);
+  const elementNs =
+    fold === "log_sum_exp" ? 12 : columns ? 0.25 : (dense ? 0.1 : 0.9) + (source.dtype === "float32" && COLUMN_FOLDS.has(fold) ? 0.1 : 0.8);
   const rowNs = length * elementNs + 10 + encoded.elementNs;
   const perTile = unitsPerTile(encoded.elements, rowNs, 16);
   const tiles = Math.max(1, ceilDiv(encoded.elements, perTile));

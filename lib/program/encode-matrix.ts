@@ -65,14 +65,18 @@ function checkMatmul({ target, a, b, packed, node }: Of<"matmul">): void {
   const rank = target.dims.length;
   if (rank < 2 || a.dims.length !== rank) fail(`target has ${rank} dims and a has ${a.dims.length}: both need the batch dims, two at least`);
   if (a.dtype !== target.dtype || b.dtype !== target.dtype || !MATMUL_DTYPES.has(target.dtype)) {
-    throw new AclError(100026, `node "${node}": matmul of ${a.dtype} and ${b.dtype} into ${target.dtype}: cast to one of ${[...MATMUL_DTYPES].join(", ")}`);
+    throw new AclError(
+      100026,
+      `node "${node}": matmul of ${a.dtype} and ${b.dtype} into ${target.dtype}: cast to one of ${[...MATMUL_DTYPES].join(", ")}`,
+    );
   }
   const k = a.dims[rank - 1]!;
   if (a.dims.slice(0, -1).join() !== target.dims.slice(0, -1).join()) fail(`has a [${a.dims}] for target [${target.dims}]`);
   if (packed) {
     if (target.dtype !== "float32") fail("takes packed weights in float32 only");
     if (target.strides[rank - 1] !== 4 && target.dims[rank - 1] !== 1) fail("with packed weights needs a target with dense columns: copy afterwards");
-  } else if ([...target.dims.slice(0, -2), k, target.dims[rank - 1]].join() !== b.dims.join()) fail(`has b [${b.dims}] for a [${a.dims}] and target [${target.dims}]`);
+  } else if ([...target.dims.slice(0, -2), k, target.dims[rank - 1]].join() !== b.dims.join())
+    fail(`has b [${b.dims}] for a [${a.dims}] and target [${target.dims}]`);
 }
 
 export function encodeMatmul(given: Of<"matmul">, table: TensorTable): Encoded {
@@ -95,8 +99,12 @@ export function encodeMatmul(given: Of<"matmul">, table: TensorTable): Encoded {
   const panels = { dims: [packedMatmulSize(k, n)], strides: [4] };
   const operands = [table.add(target), table.add(a), packed ? table.add(b, panels.dims, panels.strides) : table.add(b)];
   return {
-    op: Opcode.MATMUL, tiles, costNs: batches * m * n * cellNs + tiles * TILE_OVERHEAD_NS, operands,
-    params: [rows, columns, k, packed ? 1 : 0, together], ...(epilogue.bytes ? { block: epilogue.bytes } : {}),
+    op: Opcode.MATMUL,
+    tiles,
+    costNs: batches * m * n * cellNs + tiles * TILE_OVERHEAD_NS,
+    operands,
+    params: [rows, columns, k, packed ? 1 : 0, together],
+    ...(epilogue.bytes ? { block: epilogue.bytes } : {}),
   };
 }
 
@@ -115,12 +123,20 @@ function spatialRecord(view: View, table: TensorTable): number {
 function geometry(window: Window, target: View, source: View, node: string): DataView {
   const spatial = target.dims.length - 2;
   const parts = [window.kernel, window.strides, window.dilations, window.padsBegin, window.padsEnd];
-  const whole = parts.every((part, i) => part.length === spatial && part.every((value) => Number.isInteger(value) && value >= (i < 3 ? 1 : 0) && value < 2 ** 24));
+  const whole = parts.every(
+    (part, i) => part.length === spatial && part.every((value) => Number.isInteger(value) && value >= (i < 3 ? 1 : 0) && value < 2 ** 24),
+  );
   if (spatial < 1 || spatial > 3 || source.dims.length !== spatial + 2 || !whole || source.dims[0] !== target.dims[0]) {
-    throw new AclError(100000, `node "${node}": a window over [${source.dims}] into [${target.dims}] needs 1 to 3 spatial dims and one positive entry for each`);
+    throw new AclError(
+      100000,
+      `node "${node}": a window over [${source.dims}] into [${target.dims}] needs 1 to 3 spatial dims and one positive entry for each`,
+    );
   }
   if (product(window.kernel) > TAP_LIMIT) {
-    throw new AclError(100000, `node "${node}": the window [${window.kernel}] has ${product(window.kernel)} taps; the device takes ${TAP_LIMIT}: use MATMUL over gathered windows or REDUCE`);
+    throw new AclError(
+      100000,
+      `node "${node}": the window [${window.kernel}] has ${product(window.kernel)} taps; the device takes ${TAP_LIMIT}: use MATMUL over gathered windows or REDUCE`,
+    );
   }
   const block = new DataView(new ArrayBuffer(ConvBlock.SIZE));
   const fields = [ConvBlock.KERNEL, ConvBlock.STRIDES, ConvBlock.DILATIONS, ConvBlock.PADS, ConvBlock.PADS_END];
@@ -141,9 +157,13 @@ export function encodeConv(instruction: Of<"conv">, table: TensorTable): Encoded
   const { target, source, weights, window, groups, node } = instruction;
   const block = geometry(window, target, source, node);
   const [m, c] = [target.dims[1]!, source.dims[1]!];
-  if ([target, source, weights].some(({ dtype }) => dtype !== "float32")) throw new AclError(100026, `node "${node}": conv takes float32 only: cast first`);
+  if ([target, source, weights].some(({ dtype }) => dtype !== "float32"))
+    throw new AclError(100026, `node "${node}": conv takes float32 only: cast first`);
   if (groups < 1 || m % groups !== 0 || c % groups !== 0 || (target.strides[1] !== 4 && m > 1) || (source.strides[1] !== 4 && c > 1)) {
-    throw new AclError(100000, `node "${node}": conv needs dense channels (NHWC) and ${groups} groups that divide ${c} input and ${m} output channels`);
+    throw new AclError(
+      100000,
+      `node "${node}": conv needs dense channels (NHWC) and ${groups} groups that divide ${c} input and ${m} output channels`,
+    );
   }
   const taps = product(window.kernel);
   const channels = c / groups;
@@ -164,8 +184,13 @@ export function encodeConv(instruction: Of<"conv">, table: TensorTable): Encoded
   const packed = packedConvSize([m, channels, ...window.kernel], groups);
   const operands = [spatialRecord(target, table), spatialRecord(source, table), table.add(weights, [packed], [4])];
   return {
-    op: Opcode.CONV, tiles, costNs: pixels * (m * cellNs + taps * 2) + tiles * TILE_OVERHEAD_NS, operands, params: [0],
-    geometry: new Uint8Array(block.buffer), ...(epilogue.bytes ? { block: epilogue.bytes } : {}),
+    op: Opcode.CONV,
+    tiles,
+    costNs: pixels * (m * cellNs + taps * 2) + tiles * TILE_OVERHEAD_NS,
+    operands,
+    params: [0],
+    geometry: new Uint8Array(block.buffer),
+    ...(epilogue.bytes ? { block: epilogue.bytes } : {}),
   };
 }
 
@@ -191,7 +216,11 @@ export function encodePool(instruction: Of<"pool">, table: TensorTable): Encoded
   block.setUint32(ConvBlock.COLUMNS, Math.max(channels, 1), true);
   const operands = [spatialRecord(target, table), spatialRecord(source, table)];
   return {
-    op: Opcode.POOL, tiles, costNs: pixels * pixelNs + tiles * TILE_OVERHEAD_NS, operands, params: [0, POOL_KINDS[kind]],
+    op: Opcode.POOL,
+    tiles,
+    costNs: pixels * pixelNs + tiles * TILE_OVERHEAD_NS,
+    operands,
+    params: [0, POOL_KINDS[kind]],
     geometry: new Uint8Array(block.buffer),
   };
 }

@@ -28,7 +28,8 @@ const CONTROL: ReadonlySet<Instruction["op"]> = new Set(["branch", "loop", "call
 function encodeControl(instruction: Instruction, table: TensorTable, regions: number): Encoded {
   const control = { tiles: 0, costNs: 100 };
   if (instruction.op === "return") return { op: Opcode.RETURN, ...control };
-  if (instruction.op !== "branch" && instruction.op !== "loop" && instruction.op !== "call") throw new AclError(500000, `${instruction.op} is no control instruction`);
+  if (instruction.op !== "branch" && instruction.op !== "loop" && instruction.op !== "call")
+    throw new AclError(500000, `${instruction.op} is no control instruction`);
   const { to, node } = instruction;
   // A target one past the end retires the run.
   if (!Number.isInteger(to) || to < 0 || to > regions) throw new AclError(100000, `node "${node}": ${instruction.op} to region ${to} of ${regions}`);
@@ -149,7 +150,11 @@ export function encode(plan: ProgramPlan): EncodedProgram {
   const items = regions.flat();
   const names = [...new Set(items.map(({ node }) => node))];
   const sections = new Sections();
-  const placed = items.map((item) => ({ item, block: item.block && sections.add(item.block), geometry: item.geometry && sections.add(item.geometry) }));
+  const placed = items.map((item) => ({
+    item,
+    block: item.block && sections.add(item.block),
+    geometry: item.geometry && sections.add(item.geometry),
+  }));
   const debug = debugSection(names);
   const tensors = Program.SIZE;
   const regionsAt = tensors + table.count * 64;
@@ -160,10 +165,21 @@ export function encode(plan: ProgramPlan): EncodedProgram {
   const image = new Uint8Array(bytes);
   const out = new DataView(image.buffer);
   const header: [number, number][] = [
-    [Program.MAGIC, PROGRAM_MAGIC], [Program.VERSION, ABI_VERSION], [Program.BYTES, bytes], [Program.TENSORS, tensors], [Program.TENSOR_COUNT, table.count],
-    [Program.REGIONS, regionsAt], [Program.REGION_COUNT, regions.length], [Program.INSTRUCTIONS, instructions], [Program.INSTRUCTION_COUNT, items.length],
-    [Program.STRIPS, strips], [Program.STRIPS_BYTES, sections.bytes], [Program.DEBUG, debugAt], [Program.DEBUG_BYTES, debug.length],
-    [Program.BINDINGS, Binding.FIRST_INPUT + plan.inputs + plan.outputs], [Program.ARENA_BYTES, plan.arenaBytes],
+    [Program.MAGIC, PROGRAM_MAGIC],
+    [Program.VERSION, ABI_VERSION],
+    [Program.BYTES, bytes],
+    [Program.TENSORS, tensors],
+    [Program.TENSOR_COUNT, table.count],
+    [Program.REGIONS, regionsAt],
+    [Program.REGION_COUNT, regions.length],
+    [Program.INSTRUCTIONS, instructions],
+    [Program.INSTRUCTION_COUNT, items.length],
+    [Program.STRIPS, strips],
+    [Program.STRIPS_BYTES, sections.bytes],
+    [Program.DEBUG, debugAt],
+    [Program.DEBUG_BYTES, debug.length],
+    [Program.BINDINGS, Binding.FIRST_INPUT + plan.inputs + plan.outputs],
+    [Program.ARENA_BYTES, plan.arenaBytes],
   ];
   for (const [at, value] of header) out.setUint32(at, value, true);
   image.set(table.bytes(), tensors);
@@ -175,13 +191,24 @@ export function encode(plan: ProgramPlan): EncodedProgram {
     const at = regionsAt + i * Region.SIZE;
     out.setUint32(at + Region.FIRST, first, true);
     out.setUint32(at + Region.COUNT, region.length, true);
-    out.setUint32(at + Region.TILES, region.reduce((total, item) => total + item.tiles, 0), true);
+    out.setUint32(
+      at + Region.TILES,
+      region.reduce((total, item) => total + item.tiles, 0),
+      true,
+    );
     out.setUint32(at + Region.COST_NS, costField(cost), true);
     first += region.length;
   }
   for (const [i, { item, block, geometry }] of placed.entries()) {
     const at = instructions + i * Record.SIZE;
-    writeInstruction(out, at, item, names.indexOf(item.node), block === undefined ? 0 : strips + block, geometry === undefined ? 0 : strips + geometry);
+    writeInstruction(
+      out,
+      at,
+      item,
+      names.indexOf(item.node),
+      block === undefined ? 0 : strips + block,
+      geometry === undefined ? 0 : strips + geometry,
+    );
   }
   sections.writeTo(image, strips);
   image.set(debug, debugAt);

@@ -54,8 +54,13 @@ export class Image {
       strides.push(this.view.getInt32(place + Tensor.STRIDES, true));
     }
     return {
-      binding: this.view.getUint16(at + Tensor.BINDING, true), dtype, elementBytes: DTYPES[dtype].bytes,
-      offset: this.u32(at + Tensor.OFFSET), bytes: this.u32(at + Tensor.BYTES), dims, strides,
+      binding: this.view.getUint16(at + Tensor.BINDING, true),
+      dtype,
+      elementBytes: DTYPES[dtype].bytes,
+      offset: this.u32(at + Tensor.OFFSET),
+      bytes: this.u32(at + Tensor.BYTES),
+      dims,
+      strides,
     };
   }
 

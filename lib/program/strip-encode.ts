@@ -1,6 +1,15 @@
 /** Strip -> block (asm/abi/strip.ts): implicit casts, operand modes, registers by linear scan. */
 import {
-  CONSTANT_LIMIT, GROUP, OperandMode, REGISTER_BYTES, REGISTER_LIMIT, SPLAT_BYTES, StripBlock, StripCode, StripOperand, StripOperation,
+  CONSTANT_LIMIT,
+  GROUP,
+  OperandMode,
+  REGISTER_BYTES,
+  REGISTER_LIMIT,
+  SPLAT_BYTES,
+  StripBlock,
+  StripCode,
+  StripOperand,
+  StripOperation,
 } from "../../asm/abi/strip";
 import { AclError } from "../errors/acl-error";
 import type { DtypeName } from "../graph/dtype";
@@ -85,7 +94,8 @@ class Normalizer {
       return this.#cast(this.#push({ kind: "input", view: value.view, type: registerOf(value.view.dtype) }), value.type);
     }
     const arity = arityOf(value.op);
-    if (value.args.length !== arity || !isDefined(value.op, value.type)) this.#fail(`has ${value.op} of ${value.type} with ${value.args.length} arguments`);
+    if (value.args.length !== arity || !isDefined(value.op, value.type))
+      this.#fail(`has ${value.op} of ${value.type} with ${value.args.length} arguments`);
     const args = value.args.map((arg, i) => {
       const at = this.#at[arg];
       if (at === undefined) this.#fail(`op ${value.op} uses value ${arg} before it exists`);
@@ -99,7 +109,8 @@ class Normalizer {
   /** The value as the register type of `dtype`; floats saturate into narrow integers, integers keep their low bits. */
   #narrow(value: number, dtype: DtypeName): number {
     const from = this.steps[value]!.type;
-    if (dtype === "bool") return sameBits(from, "i32") ? value : this.#push({ kind: "op", op: "cast_bool", operand: from, type: "i32", args: [value] });
+    if (dtype === "bool")
+      return sameBits(from, "i32") ? value : this.#push({ kind: "op", op: "cast_bool", operand: from, type: "i32", args: [value] });
     const range = rangeOf(dtype);
     const cast = this.#cast(value, registerOf(dtype));
     if (!range || !from.startsWith("f")) return cast;
@@ -119,7 +130,13 @@ interface Operand {
 }
 
 /** How one input is read, given its strides over the joint dims; `group` grows by the periods taken. */
-function inputMode(view: View, shape: Shape, index: number, group: { size: number }, longest: number): { mode: OperandMode; dims: readonly number[]; strides: readonly number[] } {
+function inputMode(
+  view: View,
+  shape: Shape,
+  index: number,
+  group: { size: number },
+  longest: number,
+): { mode: OperandMode; dims: readonly number[]; strides: readonly number[] } {
   const { dims } = shape;
   const strides = shape.strides[index]!;
   const size = elementBytes(view);
@@ -139,7 +156,7 @@ function inputMode(view: View, shape: Shape, index: number, group: { size: numbe
 
 function overlap(a: View, b: View, inputs: number): boolean {
   if (bindingIndex(a.blob.binding, inputs) !== bindingIndex(b.blob.binding, inputs)) return false;
-  const span = (v: View): [number, number] => [(v.blob.offsetBytes ?? 0), (v.blob.offsetBytes ?? 0) + v.blob.sizeBytes];
+  const span = (v: View): [number, number] => [v.blob.offsetBytes ?? 0, (v.blob.offsetBytes ?? 0) + v.blob.sizeBytes];
   const [aLow, aHigh] = span(a);
   const [bLow, bHigh] = span(b);
   return aLow < bHigh && bLow < aHigh;
@@ -214,16 +231,19 @@ class StripEncoder {
     const step = this.#steps[value]!;
     if (step.kind !== "op" || !isPlain(view.dtype) || !isContiguous(shape.dims, shape.strides[index]!, elementBytes(view))) return false;
     if (this.#outputs.find((other) => other.value === value) !== output) return false;
-    return this.#steps.every((later, at) => {
-      if (at <= value || later.kind !== "op") return true;
-      return later.args.every((arg) => {
-        const source = this.#steps[arg]!;
+    return (
+      this.#steps.every((later, at) => {
+        if (at <= value || later.kind !== "op") return true;
+        return later.args.every((arg) => {
+          const source = this.#steps[arg]!;
+          return source.kind !== "input" || source.view === undefined || !overlap(view, source.view, this.table.inputs);
+        });
+      }) &&
+      this.#outputs.every((other) => {
+        const source = this.#steps[other.value]!;
         return source.kind !== "input" || source.view === undefined || !overlap(view, source.view, this.table.inputs);
-      });
-    }) && this.#outputs.every((other) => {
-      const source = this.#steps[other.value]!;
-      return source.kind !== "input" || source.view === undefined || !overlap(view, source.view, this.table.inputs);
-    });
+      })
+    );
   }
 
   #placeOutputs(shape: Shape, first: number): void {
@@ -266,7 +286,9 @@ class StripEncoder {
     for (const [i, step] of this.#steps.entries()) {
       if (step.kind === "constant") this.#register[i] = -1 - this.#constant(step.type, step.value);
       if (step.kind !== "op") continue;
-      const dying = [...new Set(step.args)].filter((arg) => this.#lastUse[arg] === i && this.#register[arg]! >= own && this.#steps[arg]!.kind === "op");
+      const dying = [...new Set(step.args)].filter(
+        (arg) => this.#lastUse[arg] === i && this.#register[arg]! >= own && this.#steps[arg]!.kind === "op",
+      );
       const sizes = new Set([...step.args.map((arg) => typeBytes(this.#steps[arg]!.type)), typeBytes(step.type)]);
       const release = (): void => dying.forEach((arg) => free.push(this.#register[arg]!));
       // The target may take the place of an argument only where elements have one size: loops run forward.
@@ -321,7 +343,12 @@ class StripEncoder {
   #cost(): number {
     let ns = 80 / this.step;
     for (const { mode, type } of this.#operands) {
-      ns += mode === OperandMode.GATHER || mode === OperandMode.SCATTER ? 0.8 : mode === OperandMode.PERIODIC || mode === OperandMode.SPLAT ? 0.01 : (0.1 * typeBytes(type)) / 4;
+      ns +=
+        mode === OperandMode.GATHER || mode === OperandMode.SCATTER
+          ? 0.8
+          : mode === OperandMode.PERIODIC || mode === OperandMode.SPLAT
+            ? 0.01
+            : (0.1 * typeBytes(type)) / 4;
     }
     for (const step of this.#steps) if (step.kind === "op") ns += operationCost(step.op, step.operand);
     return ns;

@@ -3,7 +3,14 @@ import { StripCode, StripType as Type } from "../../asm/abi/strip";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import type { StripOpName, StripType } from "./types";
 
-export const TYPE_CODES: Readonly<Record<StripType, Type>> = { f32: Type.F32, f64: Type.F64, i32: Type.I32, u32: Type.U32, i64: Type.I64, u64: Type.U64 };
+export const TYPE_CODES: Readonly<Record<StripType, Type>> = {
+  f32: Type.F32,
+  f64: Type.F64,
+  i32: Type.I32,
+  u32: Type.U32,
+  i64: Type.I64,
+  u64: Type.U64,
+};
 export const TYPE_NAMES: readonly StripType[] = ["f32", "f64", "i32", "u32", "i64", "u64"];
 
 export const typeBytes = (type: StripType): number => (type.endsWith("64") ? 8 : 4);
@@ -15,16 +22,71 @@ export function codeOf(op: StripOpName): StripCode {
 
 const LOGIC: ReadonlySet<StripOpName> = new Set(["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "isnan", "isinf"]);
 const FLOAT_ONLY: ReadonlySet<StripOpName> = new Set([
-  "sqrt", "rsqrt", "reciprocal", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid",
+  "sqrt",
+  "rsqrt",
+  "reciprocal",
+  "exp",
+  "log",
+  "sin",
+  "cos",
+  "tan",
+  "asin",
+  "acos",
+  "atan",
+  "sinh",
+  "cosh",
+  "tanh",
+  "asinh",
+  "acosh",
+  "atanh",
+  "erf",
+  "sigmoid",
 ]);
 const INTEGER_ONLY: ReadonlySet<StripOpName> = new Set(["bitand", "bitor", "bitxor", "bitnot", "shl", "shr"]);
 const THREE: ReadonlySet<StripOpName> = new Set(["clip", "muladd", "select"]);
 const TWO: ReadonlySet<StripOpName> = new Set([
-  "add", "sub", "mul", "div", "min", "max", "pow", "mod", "fmod", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "bitand", "bitor", "bitxor", "shl", "shr",
+  "add",
+  "sub",
+  "mul",
+  "div",
+  "min",
+  "max",
+  "pow",
+  "mod",
+  "fmod",
+  "eq",
+  "ne",
+  "lt",
+  "le",
+  "gt",
+  "ge",
+  "and",
+  "or",
+  "xor",
+  "bitand",
+  "bitor",
+  "bitxor",
+  "shl",
+  "shr",
 ]);
 /** Vector loops whose body is a whole polynomial, and element loops that call a function. */
 const POLYNOMIAL: ReadonlySet<StripOpName> = new Set(["exp", "log", "tanh", "sigmoid", "erf"]);
-const FUNCTION: ReadonlySet<StripOpName> = new Set(["pow", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "mod", "fmod"]);
+const FUNCTION: ReadonlySet<StripOpName> = new Set([
+  "pow",
+  "sin",
+  "cos",
+  "tan",
+  "asin",
+  "acos",
+  "atan",
+  "sinh",
+  "cosh",
+  "asinh",
+  "acosh",
+  "atanh",
+  "mod",
+  "fmod",
+]);
 
 export const arityOf = (op: StripOpName): number => (THREE.has(op) ? 3 : TWO.has(op) ? 2 : 1);
 
@@ -51,7 +113,16 @@ export function registerOf(dtype: DtypeName): StripType {
       return "u64";
     case "uint32":
       return "u32";
-    case "int32": case "int16": case "int8": case "int4": case "int2": case "uint16": case "uint8": case "uint4": case "uint2": case "bool":
+    case "int32":
+    case "int16":
+    case "int8":
+    case "int4":
+    case "int2":
+    case "uint16":
+    case "uint8":
+    case "uint4":
+    case "uint2":
+    case "bool":
       return "i32";
     default:
       return "f32";

@@ -28,7 +28,10 @@ export class TensorTable {
   /** Index of the record of `view` seen through `dims` and `strides`. */
   add(view: View, dims: readonly number[] = view.dims, strides: readonly number[] = view.strides): number {
     if (dims.length > RANK_LIMIT) {
-      throw new AclError(100000, `view of "${view.blob.name}" has ${dims.length} dims after merging; the device takes ${RANK_LIMIT}: reshape or copy first`);
+      throw new AclError(
+        100000,
+        `view of "${view.blob.name}" has ${dims.length} dims after merging; the device takes ${RANK_LIMIT}: reshape or copy first`,
+      );
     }
     const blobOffset = view.blob.offsetBytes;
     if (blobOffset === undefined) {

@@ -62,7 +62,10 @@ class Check {
 
   control(): void {
     this.need(this.it.tiles === 0, "is a control instruction with tiles");
-    this.need(this.it.op === Opcode.RETURN || this.it.params[0]! <= this.scope.regions, `goes to region ${this.it.params[0]} of ${this.scope.regions}`);
+    this.need(
+      this.it.op === Opcode.RETURN || this.it.params[0]! <= this.scope.regions,
+      `goes to region ${this.it.params[0]} of ${this.scope.regions}`,
+    );
   }
 
   scalar(i: number, int64: boolean): void {
@@ -137,10 +140,16 @@ function verifyWindow(check: Check): { kernel: number[]; block: number } {
   const triple = (field: number): number[] => [0, 4, 8].map((at) => image.u32(block + field + at));
   const [kernel, steps, dilations] = [triple(ConvBlock.KERNEL), triple(ConvBlock.STRIDES), triple(ConvBlock.DILATIONS)];
   const pads = [...triple(ConvBlock.PADS), ...triple(ConvBlock.PADS_END)];
-  check.need([...kernel, ...steps, ...dilations].every((value) => value >= 1 && value < FIELD_LIMIT), "has a window with sizes out of range");
+  check.need(
+    [...kernel, ...steps, ...dilations].every((value) => value >= 1 && value < FIELD_LIMIT),
+    "has a window with sizes out of range",
+  );
   check.need(pads.every((value) => value < FIELD_LIMIT) && product(kernel) <= TAP_LIMIT, "has a window with pads or taps out of range");
   const [target, source] = check.tensors as [TensorRecord, TensorRecord];
-  check.need(target.dims.length === 5 && source.dims.length === 5 && target.dims[0] === source.dims[0], "slides over views that are not [N, D, H, W, C]");
+  check.need(
+    target.dims.length === 5 && source.dims.length === 5 && target.dims[0] === source.dims[0],
+    "slides over views that are not [N, D, H, W, C]",
+  );
   for (let i = 0; i < 3; i++) {
     const reach = target.dims[i + 1]! * steps[i]! + kernel[i]! * dilations[i]! + pads[i + 3]! + source.dims[i + 1]!;
     check.need(reach < 2 ** 31, "reaches past 32 bits");
@@ -157,7 +166,10 @@ function verifyConv(check: Check): void {
   const [groups, mode] = [image.u32(block + ConvBlock.GROUPS), image.u32(block + ConvBlock.MODE)];
   const [rows, columns] = [image.u32(block + ConvBlock.ROWS), image.u32(block + ConvBlock.COLUMNS)];
   const [m, c] = [target.dims[4]!, source.dims[4]!];
-  check.need([target, source, weights].every(({ dtype }) => dtype === "float32"), "convolves another dtype than float32");
+  check.need(
+    [target, source, weights].every(({ dtype }) => dtype === "float32"),
+    "convolves another dtype than float32",
+  );
   check.need(groups >= 1 && m % groups === 0 && c % groups === 0, "has groups that do not divide the channels");
   check.need((target.strides[4] === 4 || m <= 1) && (source.strides[4] === 4 || c <= 1), "needs dense channels");
   const depthwise = isDepthwise(c / groups, m / groups, groups);

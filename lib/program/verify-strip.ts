@@ -1,5 +1,16 @@
 /** Verification of one strip block: registers exist and are written before they are read, sizes agree, views are what their mode says. */
-import { CONSTANT_LIMIT, GROUP, OperandMode, REGISTER_BYTES, REGISTER_LIMIT, SPLAT_BYTES, StripBlock, StripCode, StripOperand, StripOperation } from "../../asm/abi/strip";
+import {
+  CONSTANT_LIMIT,
+  GROUP,
+  OperandMode,
+  REGISTER_BYTES,
+  REGISTER_LIMIT,
+  SPLAT_BYTES,
+  StripBlock,
+  StripCode,
+  StripOperand,
+  StripOperation,
+} from "../../asm/abi/strip";
 import type { StripOpName, StripType as TypeName } from "./types";
 import { isDefined, isPlain, isStripDtype, registerOf, resultOf, TYPE_NAMES, typeBytes } from "./strip-ops";
 import type { Image, TensorRecord } from "./image";
@@ -74,7 +85,8 @@ class BlockReader {
     const bytes = typeBytes(type);
     this.#widest = Math.max(this.#widest, bytes);
     if (mode === OperandMode.ACCUMULATOR) {
-      if (this.accumulator !== undefined) this.fail("has two accumulators");
+      // The kernel looks at the record of every operand, also where it has none: it has to exist.
+      if (this.accumulator !== undefined || this.image.u32(at + StripOperand.TENSOR) !== 0) this.fail("has two accumulators, or one with a view");
       this.accumulator = type;
       this.#own(register, { bytes, owner: "input" });
       return;
@@ -156,4 +168,3 @@ export function verifyStrip(image: Image, at: number, limit: number, tensorOf: (
   if (reader.stored.length === 0) fail("has no output");
   return { elements, step, tile, accumulator: reader.accumulator };
 }
-

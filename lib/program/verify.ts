@@ -33,7 +33,10 @@ function verifyHeader(image: Image): void {
   ];
   for (const [name, field, size, alignment, low] of sections) {
     const at = image.header(field);
-    need(at >= low && at % alignment === 0 && at + size <= image.bytes.length, `section "${name}" at ${at} with ${size} bytes does not lie in the image`);
+    need(
+      at >= low && at % alignment === 0 && at + size <= image.bytes.length,
+      `section "${name}" at ${at} with ${size} bytes does not lie in the image`,
+    );
   }
 }
 
@@ -50,7 +53,10 @@ function verifyTensors(image: Image, bindingBytes: readonly number[] | undefined
     need(product(record.dims) < MEMORY_LIMIT, `tensor ${i} has more elements than 32 bits count`);
     const { low, high } = reachOf(record.dims, record.strides, record.elementBytes);
     const size = bindingBytes?.[record.binding] ?? MEMORY_LIMIT;
-    need(record.offset + low >= 0 && record.offset + high <= size, `tensor ${i} touches bytes ${record.offset + low} to ${record.offset + high} of ${size}`);
+    need(
+      record.offset + low >= 0 && record.offset + high <= size,
+      `tensor ${i} touches bytes ${record.offset + low} to ${record.offset + high} of ${size}`,
+    );
     need(record.bytes === high - low, `tensor ${i} spans ${high - low} bytes, its record says ${record.bytes}`);
     records[i] = record;
     if (rank > RECORD_DIMS) i++;
@@ -73,7 +79,10 @@ function verifyRegions(image: Image): void {
       need(isControl(it.op) ? size === 1 : it.tiles >= 1, `region ${r} mixes control and work`);
       tiles += it.tiles;
     }
-    need(tiles < MEMORY_LIMIT && tiles === image.u32(at + Region.TILES), `region ${r} has ${tiles} tiles, its record says ${image.u32(at + Region.TILES)}`);
+    need(
+      tiles < MEMORY_LIMIT && tiles === image.u32(at + Region.TILES),
+      `region ${r} has ${tiles} tiles, its record says ${image.u32(at + Region.TILES)}`,
+    );
     next += size;
   }
   need(next === count, `${count - next} instructions belong to no region`);
@@ -117,7 +126,9 @@ export function verify(bytes: Uint8Array, bindingBytes?: readonly number[]): voi
   for (let i = 0; i < image.header(Program.INSTRUCTION_COUNT); i++) {
     const it = image.instruction(i);
     const scope: Scope = {
-      image, strips, regions,
+      image,
+      strips,
+      regions,
       fail: (what) => fail(`instruction ${i} (${Opcode[it.op] ?? it.op}, node "${image.nodeName(it.node)}") ${what}`),
       tensorOf: (index) => records[index] ?? fail(`instruction ${i} names tensor ${index}, which does not exist`),
     };

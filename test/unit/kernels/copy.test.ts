@@ -9,9 +9,12 @@ import { BYTES, decode, encode } from "./numbers";
 const SIZES: readonly DtypeName[] = ["uint8", "int16", "float32", "int64"];
 
 const permuted = (view: View, axes: readonly number[]): View => ({
-  ...view, dims: axes.map((axis) => view.dims[axis]!), strides: axes.map((axis) => view.strides[axis]!),
+  ...view,
+  dims: axes.map((axis) => view.dims[axis]!),
+  strides: axes.map((axis) => view.strides[axis]!),
 });
-const numbers = (dtype: DtypeName, n: number): (number | bigint)[] => Array.from({ length: n }, (_, i) => (dtype === "int64" ? BigInt(i * 7) : (i * 7) % 120));
+const numbers = (dtype: DtypeName, n: number): (number | bigint)[] =>
+  Array.from({ length: n }, (_, i) => (dtype === "int64" ? BigInt(i * 7) : (i * 7) % 120));
 
 /** Elements of a view over `values` of a dense blob. */
 function elements<T>(values: readonly T[], view: View): T[] {
@@ -28,8 +31,43 @@ function elements<T>(values: readonly T[], view: View): T[] {
 }
 
 const PERMUTATIONS: readonly [readonly number[], readonly number[]][] = [
-  [[7], [0]], [[5, 9], [1, 0]], [[64, 100], [1, 0]], [[2, 3, 4], [2, 0, 1]], [[2, 16, 7, 5], [0, 2, 3, 1]], [[2, 7, 5, 16], [0, 3, 1, 2]],
-  [[3, 4, 5, 6], [3, 2, 1, 0]], [[33, 1, 65], [2, 1, 0]], [[1, 300, 301], [0, 2, 1]], [[2, 2, 2, 2, 2, 2, 2, 3], [7, 5, 3, 1, 0, 2, 4, 6]],
+  [[7], [0]],
+  [
+    [5, 9],
+    [1, 0],
+  ],
+  [
+    [64, 100],
+    [1, 0],
+  ],
+  [
+    [2, 3, 4],
+    [2, 0, 1],
+  ],
+  [
+    [2, 16, 7, 5],
+    [0, 2, 3, 1],
+  ],
+  [
+    [2, 7, 5, 16],
+    [0, 3, 1, 2],
+  ],
+  [
+    [3, 4, 5, 6],
+    [3, 2, 1, 0],
+  ],
+  [
+    [33, 1, 65],
+    [2, 1, 0],
+  ],
+  [
+    [1, 300, 301],
+    [0, 2, 1],
+  ],
+  [
+    [2, 2, 2, 2, 2, 2, 2, 3],
+    [7, 5, 3, 1, 0, 2, 4, 6],
+  ],
 ];
 
 describe.each(SIZES)("%s", (dtype) => {
@@ -60,7 +98,8 @@ describe.each(SIZES)("%s", (dtype) => {
     const read = plan.run([
       [
         ...cases.map(({ view, target }) => ({ op: "copy" as const, node: "c", target, source: view })),
-        { op: "copy" as const, node: "left", target: half(0), source }, { op: "copy" as const, node: "right", target: half(1), source: reversed },
+        { op: "copy" as const, node: "left", target: half(0), source },
+        { op: "copy" as const, node: "right", target: half(1), source: reversed },
       ],
     ]);
     for (const { view, target } of cases) agree(read(target), elements(values, view));
@@ -72,9 +111,19 @@ describe.each(SIZES)("%s", (dtype) => {
 test("one element, no element, and a long flat copy in several tiles", () => {
   const plan = new Plan();
   const [one, none] = [plan.input("float32", [], [7]), plan.input("float32", [0, 3], [])];
-  const long = plan.input("uint8", [1 << 20], Array.from({ length: 1 << 20 }, (_, i) => i & 255));
+  const long = plan.input(
+    "uint8",
+    [1 << 20],
+    Array.from({ length: 1 << 20 }, (_, i) => i & 255),
+  );
   const [a, b, c] = [plan.output("float32", []), plan.output("float32", [0, 3]), plan.output("uint8", [1 << 20])];
-  const read = plan.run([[{ op: "copy", node: "1", target: a, source: one }, { op: "copy", node: "0", target: b, source: none }, { op: "copy", node: "n", target: c, source: long }]]);
+  const read = plan.run([
+    [
+      { op: "copy", node: "1", target: a, source: one },
+      { op: "copy", node: "0", target: b, source: none },
+      { op: "copy", node: "n", target: c, source: long },
+    ],
+  ]);
   agree(read(a), [7]);
   agree(read(b), []);
   agree(read(c), read(long));
@@ -107,7 +156,13 @@ describe("DMA tasks", () => {
     expect(Buffer.from(bytes.slice(at + 2000, at + 2500))).toEqual(Buffer.from(bytes.slice(at + 3, at + 503)));
     task(TaskOp.COPY_2D, at + 4000, 11, at, 30, 7, 5);
     for (let row = 0; row < 5; row++) {
-      expect([...bytes.slice(at + 4000 + row * 11, at + 4000 + row * 11 + 11)]).toEqual([...bytes.slice(at + row * 30, at + row * 30 + 7), 0, 0, 0, 0]);
+      expect([...bytes.slice(at + 4000 + row * 11, at + 4000 + row * 11 + 11)]).toEqual([
+        ...bytes.slice(at + row * 30, at + row * 30 + 7),
+        0,
+        0,
+        0,
+        0,
+      ]);
     }
     task(TaskOp.FILL, at + 5000, 333, 0x04030201, 4);
     expect([...bytes.slice(at + 5000, at + 5334)]).toEqual([...Array.from({ length: 333 }, (_, i) => (i % 4) + 1), 0]);
@@ -129,7 +184,13 @@ describe("DMA tasks", () => {
     const strides = rowMajor(dims, 4);
     const turned = axes.map((axis) => dims[axis]!);
     const [target, source] = [TASK_ADDRESS + 256, TASK_ADDRESS + 512];
-    descriptor(source, "FLOAT32", at, turned, axes.map((axis) => strides[axis]!));
+    descriptor(
+      source,
+      "FLOAT32",
+      at,
+      turned,
+      axes.map((axis) => strides[axis]!),
+    );
     const view = { blob: {} as never, dtype: "float32" as const, offsetBytes: 0, dims: turned, strides: axes.map((axis) => strides[axis]!) };
     const expected = elements(values, view);
     descriptor(target, "FLOAT32", at + 65536, turned, rowMajor(turned, 4));
@@ -137,7 +198,9 @@ describe("DMA tasks", () => {
     expect(decode("float32", bytes.slice(at + 65536, at + 65536 + 4 * values.length))).toEqual(expected);
     descriptor(target, "INT8", at + 65536, turned, rowMajor(turned, 1));
     task(TaskOp.COPY_STRIDED, target, source);
-    expect(decode("int8", bytes.slice(at + 65536, at + 65536 + values.length))).toEqual(expected.map((value) => Math.max(-128, Math.min(127, value))));
+    expect(decode("int8", bytes.slice(at + 65536, at + 65536 + values.length))).toEqual(
+      expected.map((value) => Math.max(-128, Math.min(127, value))),
+    );
     descriptor(target, "FLOAT64", at + 65536, turned, rowMajor(turned, 8));
     task(TaskOp.COPY_STRIDED, target, source);
     expect(decode("float64", bytes.slice(at + 65536, at + 65536 + 8 * values.length))).toEqual(expected);

@@ -1,5 +1,5 @@
 /** MAP: element types, casts, integer arithmetic, logic, broadcasts, strides, several outputs, tails and empty views. */
-import { type DtypeName } from "../../../lib/graph/dtype";
+import type { DtypeName } from "../../../lib/graph/dtype";
 import type { Instruction, StripOpName, StripType, StripValue, View } from "../../../lib/program/types";
 import { encode as encodeProgram } from "../../../dist/lib/program/encode";
 import { agree, Plan, random } from "./harness";
@@ -8,16 +8,58 @@ import { decode, encode, isInteger, isWide, limits, valuesOf, wrap } from "./num
 const input = (view: View, type: StripType): StripValue => ({ kind: "input", view, type });
 const op = (name: StripOpName, type: StripType, ...args: number[]): StripValue => ({ kind: "op", op: name, type, args });
 const map = (values: StripValue[], ...outputs: [View, number][]): Instruction => ({
-  op: "map", node: "map", strip: { values, outputs: outputs.map(([view, value]) => ({ view, value })) },
+  op: "map",
+  node: "map",
+  strip: { values, outputs: outputs.map(([view, value]) => ({ view, value })) },
 });
 
 const ALL: readonly DtypeName[] = [
-  "float32", "float64", "float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "float8e8m0", "bool",
-  "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "int4", "uint4", "int2", "uint2",
+  "float32",
+  "float64",
+  "float16",
+  "bfloat16",
+  "float8e4m3fn",
+  "float8e4m3fnuz",
+  "float8e5m2",
+  "float8e5m2fnuz",
+  "float4e2m1",
+  "float8e8m0",
+  "bool",
+  "int8",
+  "uint8",
+  "int16",
+  "uint16",
+  "int32",
+  "uint32",
+  "int64",
+  "uint64",
+  "int4",
+  "uint4",
+  "int2",
+  "uint2",
 ];
-const SMALL_FLOATS: readonly DtypeName[] = ["float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "float8e8m0"];
+const SMALL_FLOATS: readonly DtypeName[] = [
+  "float16",
+  "bfloat16",
+  "float8e4m3fn",
+  "float8e4m3fnuz",
+  "float8e5m2",
+  "float8e5m2fnuz",
+  "float4e2m1",
+  "float8e8m0",
+];
 const natural = (dtype: DtypeName): StripType =>
-  dtype === "float64" ? "f64" : dtype === "int64" ? "i64" : dtype === "uint64" ? "u64" : dtype === "uint32" ? "u32" : isInteger(dtype) || dtype === "bool" ? "i32" : "f32";
+  dtype === "float64"
+    ? "f64"
+    : dtype === "int64"
+      ? "i64"
+      : dtype === "uint64"
+        ? "u64"
+        : dtype === "uint32"
+          ? "u32"
+          : isInteger(dtype) || dtype === "bool"
+            ? "i32"
+            : "f32";
 
 /** What a Cast from `from` to `to` gives (the device saturates floats, wraps integers). */
 function castTruth(value: number | bigint, from: DtypeName, to: DtypeName): number | bigint {
@@ -42,17 +84,63 @@ function samples(dtype: DtypeName): (number | bigint)[] {
   if (SMALL_FLOATS.includes(dtype) && !dtype.includes("16")) return [...valuesOf(dtype)];
   if (isInteger(dtype)) {
     const [low, high] = limits(dtype);
-    const values = [low, high, 0n, 1n, low + 1n, high - 1n, 127n, 128n, 200n, 255n, 256n, -1n, -128n, 65535n, 70000n, 2n ** 31n, 2n ** 53n + 1n, -(2n ** 40n)];
+    const values = [
+      low,
+      high,
+      0n,
+      1n,
+      low + 1n,
+      high - 1n,
+      127n,
+      128n,
+      200n,
+      255n,
+      256n,
+      -1n,
+      -128n,
+      65535n,
+      70000n,
+      2n ** 31n,
+      2n ** 53n + 1n,
+      -(2n ** 40n),
+    ];
     const inside = values.filter((value) => value >= low && value <= high);
     return isWide(dtype) ? inside : inside.map(Number);
   }
-  const values = [0, -0, 1, -1, 0.5, -0.5, 1.5, 2.5, 3.49, 100.7, -100.7, 127.5, 128, 255.9, 256, 300, -300, 65504, 65520, 70000, 448, 464, 480, 57344, 61440, 6, 5, 1e9];
-  values.push(3e9, -3e9, 5e9, 1e19, -1e19, 1e30, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 6e-8, 2e-8, 3e-8, 6.1e-5, 1e-3, 2 ** -9, 2 ** -10, 3 * 2 ** -10, 1.0625, 1.1875, 17, 18, 19);
+  const values = [
+    0, -0, 1, -1, 0.5, -0.5, 1.5, 2.5, 3.49, 100.7, -100.7, 127.5, 128, 255.9, 256, 300, -300, 65504, 65520, 70000, 448, 464, 480, 57344, 61440, 6, 5,
+    1e9,
+  ];
+  values.push(
+    3e9,
+    -3e9,
+    5e9,
+    1e19,
+    -1e19,
+    1e30,
+    Number.NaN,
+    Number.POSITIVE_INFINITY,
+    Number.NEGATIVE_INFINITY,
+    6e-8,
+    2e-8,
+    3e-8,
+    6.1e-5,
+    1e-3,
+    2 ** -9,
+    2 ** -10,
+    3 * 2 ** -10,
+    1.0625,
+    1.1875,
+    17,
+    18,
+    19,
+  );
   for (let i = 0; i < 200; i++) values.push((next() - 0.5) * 10 ** (next() * 8 - 4));
   return values.map((value) => (dtype === "float64" ? value : Math.fround(value)));
 }
 
-const same = (a: number | bigint, b: number | bigint): boolean => Object.is(a, b) || (typeof a !== typeof b && a == b) || (Number.isNaN(a as number) && Number.isNaN(b as number));
+const same = (a: number | bigint, b: number | bigint): boolean =>
+  Object.is(a, b) || (typeof a !== typeof b && BigInt(a) === BigInt(b)) || (Number.isNaN(a as number) && Number.isNaN(b as number));
 
 test.each(ALL)("%s to every dtype", (from) => {
   const plan = new Plan();
@@ -63,7 +151,13 @@ test.each(ALL)("%s to every dtype", (from) => {
   // The stored samples are the source's own values.
   const exact = read(source);
   for (const { to, view } of targets) {
-    const expected = decode(to, encode(to, exact.map((value) => castTruth(value, from, to))));
+    const expected = decode(
+      to,
+      encode(
+        to,
+        exact.map((value) => castTruth(value, from, to)),
+      ),
+    );
     for (const [i, actual] of read(view).entries()) {
       if (!same(actual, expected[i]!)) throw new Error(`${exact[i]} as ${to} is ${actual}, expected ${expected[i]}`);
     }
@@ -82,15 +176,33 @@ test.each(SMALL_FLOATS)("every %s survives the way through a register", (dtype) 
   const read = plan.run([map([input({ ...source, dtype }, "f32")], [copy, 0], [wide, 0])]);
   agree(read(wide), values);
   const back = read({ ...copy, dtype: raw });
-  agree(back.map((code, i) => (Number.isNaN(values[i]!) || (!Number.isFinite(values[i]!) && !dtype.includes("16")) ? i : code)), codes);
+  agree(
+    back.map((code, i) => (Number.isNaN(values[i]!) || (!Number.isFinite(values[i]!) && !dtype.includes("16")) ? i : code)),
+    codes,
+  );
 });
 
 const INTEGER_OPS: readonly [StripOpName, (x: bigint, y: bigint, bits: bigint, signed: boolean) => bigint][] = [
-  ["add", (x, y) => x + y], ["sub", (x, y) => x - y], ["mul", (x, y) => x * y], ["div", (x, y) => (y === 0n ? 0n : x / y)],
-  ["min", (x, y) => (x < y ? x : y)], ["max", (x, y) => (x > y ? x : y)], ["fmod", (x, y) => (y === 0n ? 0n : x % y)],
-  ["mod", (x, y) => { if (y === 0n) return 0n; const r = x % y; return r !== 0n && r < 0n !== y < 0n ? r + y : r; }],
-  ["bitand", (x, y) => x & y], ["bitor", (x, y) => x | y], ["bitxor", (x, y) => x ^ y],
-  ["shl", (x, y, bits) => (y < 0n || y >= bits ? 0n : x << y)], ["shr", (x, y, bits) => (y < 0n || y >= bits ? 0n : x >> y)],
+  ["add", (x, y) => x + y],
+  ["sub", (x, y) => x - y],
+  ["mul", (x, y) => x * y],
+  ["div", (x, y) => (y === 0n ? 0n : x / y)],
+  ["min", (x, y) => (x < y ? x : y)],
+  ["max", (x, y) => (x > y ? x : y)],
+  ["fmod", (x, y) => (y === 0n ? 0n : x % y)],
+  [
+    "mod",
+    (x, y) => {
+      if (y === 0n) return 0n;
+      const r = x % y;
+      return r !== 0n && r < 0n !== y < 0n ? r + y : r;
+    },
+  ],
+  ["bitand", (x, y) => x & y],
+  ["bitor", (x, y) => x | y],
+  ["bitxor", (x, y) => x ^ y],
+  ["shl", (x, y, bits) => (y < 0n || y >= bits ? 0n : x << y)],
+  ["shr", (x, y, bits) => (y < 0n || y >= bits ? 0n : x >> y)],
   ["pow", (x, y) => (y < 0n ? (x === 1n ? 1n : x === -1n ? (y % 2n === 0n ? 1n : -1n) : 0n) : BigInt.asUintN(64, x) ** (y > 40n ? 40n : y))],
 ];
 
@@ -105,7 +217,19 @@ describe.each(["int32", "uint32", "int64", "uint64"] as const)("%s", (dtype) => 
   test.each(INTEGER_OPS)("%s", (name, truth) => {
     const usable = name === "pow" ? pairs.filter(([, y]) => y <= 40n) : pairs;
     const plan = new Plan();
-    const [x, y, z] = [plan.input(dtype, [usable.length], usable.map(([a]) => a)), plan.input(dtype, [usable.length], usable.map(([, b]) => b)), plan.output(dtype, [usable.length])];
+    const [x, y, z] = [
+      plan.input(
+        dtype,
+        [usable.length],
+        usable.map(([a]) => a),
+      ),
+      plan.input(
+        dtype,
+        [usable.length],
+        usable.map(([, b]) => b),
+      ),
+      plan.output(dtype, [usable.length]),
+    ];
     const result = plan.run([map([input(x, type), input(y, type), op(name, type, 0, 1)], [z, 2])])(z);
     for (const [i, [a, b]] of usable.entries()) {
       const expected = convert(wrap(dtype, truth(a, b, bits, low < 0n)));
@@ -117,13 +241,36 @@ describe.each(["int32", "uint32", "int64", "uint64"] as const)("%s", (dtype) => 
   test("comparisons, logic, unary", () => {
     const plan = new Plan();
     const n = pairs.length;
-    const [x, y] = [plan.input(dtype, [n], pairs.map(([a]) => a)), plan.input(dtype, [n], pairs.map(([, b]) => b))];
+    const [x, y] = [
+      plan.input(
+        dtype,
+        [n],
+        pairs.map(([a]) => a),
+      ),
+      plan.input(
+        dtype,
+        [n],
+        pairs.map(([, b]) => b),
+      ),
+    ];
     const compare: [StripOpName, (a: bigint, b: bigint) => boolean][] = [
-      ["eq", (a, b) => a === b], ["ne", (a, b) => a !== b], ["lt", (a, b) => a < b], ["le", (a, b) => a <= b], ["gt", (a, b) => a > b], ["ge", (a, b) => a >= b],
-      ["and", (a, b) => a !== 0n && b !== 0n], ["or", (a, b) => a !== 0n || b !== 0n], ["xor", (a, b) => (a !== 0n) !== (b !== 0n)],
+      ["eq", (a, b) => a === b],
+      ["ne", (a, b) => a !== b],
+      ["lt", (a, b) => a < b],
+      ["le", (a, b) => a <= b],
+      ["gt", (a, b) => a > b],
+      ["ge", (a, b) => a >= b],
+      ["and", (a, b) => a !== 0n && b !== 0n],
+      ["or", (a, b) => a !== 0n || b !== 0n],
+      ["xor", (a, b) => (a !== 0n) !== (b !== 0n)],
     ];
     const single: [StripOpName, (a: bigint) => bigint][] = [
-      ["neg", (a) => -a], ["abs", (a) => (a < 0n ? -a : a)], ["sign", (a) => (a > 0n ? 1n : a < 0n ? -1n : 0n)], ["bitnot", (a) => ~a], ["relu", (a) => (a < 0n ? 0n : a)], ["floor", (a) => a],
+      ["neg", (a) => -a],
+      ["abs", (a) => (a < 0n ? -a : a)],
+      ["sign", (a) => (a > 0n ? 1n : a < 0n ? -1n : 0n)],
+      ["bitnot", (a) => ~a],
+      ["relu", (a) => (a < 0n ? 0n : a)],
+      ["floor", (a) => a],
     ];
     const bools = compare.map(() => plan.output("bool", [n]));
     const whole = single.map(() => plan.output(dtype, [n]));
@@ -133,69 +280,120 @@ describe.each(["int32", "uint32", "int64", "uint64"] as const)("%s", (dtype) => 
     const instructions = [
       ...compare.map(([name], i) => map([input(x, type), input(y, type), op(name, type, 0, 1)], [bools[i]!, 2])),
       ...single.map(([name], i) => map([input(x, type), op(name, type, 0)], [whole[i]!, 1])),
-      map([input(x, type), { kind: "constant", type, value: limit[0]! }, { kind: "constant", type, value: limit[1]! }, op("clip", type, 0, 1, 2)], [clipped, 3]),
+      map(
+        [input(x, type), { kind: "constant", type, value: limit[0]! }, { kind: "constant", type, value: limit[1]! }, op("clip", type, 0, 1, 2)],
+        [clipped, 3],
+      ),
       map([input(x, type), input(y, type), op("lt", type, 0, 1), op("select", type, 2, 0, 1)], [picked, 3]),
     ];
     const read = plan.run([instructions]);
-    for (const [i, [, truth]] of compare.entries()) agree(read(bools[i]!), pairs.map(([a, b]) => Number(truth(a, b))));
-    for (const [i, [, truth]] of single.entries()) agree(read(whole[i]!), pairs.map(([a]) => convert(wrap(dtype, truth(a)))));
-    agree(read(clipped), pairs.map(([a]) => convert(a < 2n ? 2n : a > 40n ? 40n : a)));
-    agree(read(picked), pairs.map(([a, b]) => convert(a < b ? a : b)));
+    for (const [i, [, truth]] of compare.entries())
+      agree(
+        read(bools[i]!),
+        pairs.map(([a, b]) => Number(truth(a, b))),
+      );
+    for (const [i, [, truth]] of single.entries())
+      agree(
+        read(whole[i]!),
+        pairs.map(([a]) => convert(wrap(dtype, truth(a)))),
+      );
+    agree(
+      read(clipped),
+      pairs.map(([a]) => convert(a < 2n ? 2n : a > 40n ? 40n : a)),
+    );
+    agree(
+      read(picked),
+      pairs.map(([a, b]) => convert(a < b ? a : b)),
+    );
   });
 });
 
 test("float comparisons, NaN and infinities", () => {
   const xs = [1, 2, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0, -0];
   const ys = [2, 2, 1, Number.POSITIVE_INFINITY, 0, -0, 0];
-  for (const [dtype, type] of [["float32", "f32"], ["float64", "f64"]] as const) {
+  for (const [dtype, type] of [
+    ["float32", "f32"],
+    ["float64", "f64"],
+  ] as const) {
     const plan = new Plan();
     const [x, y] = [plan.input(dtype, [7], xs), plan.input(dtype, [7], ys)];
     const truths: [StripOpName, (a: number, b: number) => boolean][] = [
-      ["eq", (a, b) => a === b], ["ne", (a, b) => a !== b], ["lt", (a, b) => a < b], ["ge", (a, b) => a >= b], ["isnan", (a) => Number.isNaN(a)],
-      ["isinf", (a) => Math.abs(a) === Number.POSITIVE_INFINITY], ["not", (a) => a === 0],
+      ["eq", (a, b) => a === b],
+      ["ne", (a, b) => a !== b],
+      ["lt", (a, b) => a < b],
+      ["ge", (a, b) => a >= b],
+      ["isnan", (a) => Number.isNaN(a)],
+      ["isinf", (a) => Math.abs(a) === Number.POSITIVE_INFINITY],
+      ["not", (a) => a === 0],
     ];
     const outs = truths.map(() => plan.output("bool", [7]));
     const unary = new Set<StripOpName>(["isnan", "isinf", "not"]);
-    const read = plan.run([truths.map(([name], i) => map([input(x, type), input(y, type), unary.has(name) ? op(name, type, 0) : op(name, type, 0, 1)], [outs[i]!, 2]))]);
-    for (const [i, [, truth]] of truths.entries()) agree(read(outs[i]!), xs.map((a, k) => Number(truth(a, ys[k]!))));
+    const read = plan.run([
+      truths.map(([name], i) => map([input(x, type), input(y, type), unary.has(name) ? op(name, type, 0) : op(name, type, 0, 1)], [outs[i]!, 2])),
+    ]);
+    for (const [i, [, truth]] of truths.entries())
+      agree(
+        read(outs[i]!),
+        xs.map((a, k) => Number(truth(a, ys[k]!))),
+      );
   }
 });
 
 /** Views of one input over dims [a, b, c], as broadcasting and striding make them. */
-const SHAPES: readonly (readonly [number, number, number])[] = [[1, 1, 1], [2, 3, 5], [3, 1, 17], [4, 7, 16], [2, 33, 96], [1, 1, 5000], [3, 50, 40], [5, 2, 1000]];
+const SHAPES: readonly (readonly [number, number, number])[] = [
+  [1, 1, 1],
+  [2, 3, 5],
+  [3, 1, 17],
+  [4, 7, 16],
+  [2, 33, 96],
+  [1, 1, 5000],
+  [3, 50, 40],
+  [5, 2, 1000],
+];
 
 describe.each(SHAPES)("dims [%i, %i, %i]", (a, b, c) => {
   const dims = [a, b, c];
   const at = (i: number): [number, number, number] => [Math.floor(i / (b * c)), Math.floor(i / c) % b, i % c];
 
-  test.each(["float32", "float16", "int8", "float64"] as const)("flat, splat, row, column, matrix, transposed and reversed operands of %s", (dtype) => {
-    const type = natural(dtype);
-    const size = dtype === "float32" ? 4 : dtype === "float16" ? 2 : dtype === "float64" ? 8 : 1;
-    const next = random(a * 100 + b * 10 + c);
-    const values = (n: number): number[] => Array.from({ length: n }, () => Math.floor(next() * 5));
-    const plan = new Plan();
-    const [flat, one, row, column, matrix, turned, back] = [values(a * b * c), values(1), values(c), values(b), values(b * c), values(a * b * c), values(a * b * c)];
-    const dense = plan.input(dtype, dims, flat);
-    const splat = { ...plan.input(dtype, [1], one), dims, strides: [0, 0, 0] };
-    const rows = { ...plan.input(dtype, [c], row), dims, strides: [0, 0, size] };
-    const columns = { ...plan.input(dtype, [b], column), dims, strides: [0, size, 0] };
-    const inner = { ...plan.input(dtype, [b, c], matrix), dims, strides: [0, c * size, size] };
-    const transposed = { ...plan.input(dtype, [c, b, a], turned), dims, strides: [size, a * size, a * b * size] };
-    const reversed = { ...plan.input(dtype, dims, back), offsetBytes: (a * b * c - 1) * size, strides: [-b * c * size, -c * size, -size] };
-    const views = [dense, splat, rows, columns, inner, transposed, reversed];
-    const target = plan.output(dtype, dims);
-    const strided = plan.output(dtype, [c, b, a]);
-    const scattered: View = { ...strided, dims, strides: [size, a * size, a * b * size] };
-    const adds = views.slice(1).map((_, i) => op("add", type, i === 0 ? 0 : views.length + i - 1, i + 1));
-    const sum = views.length + adds.length - 1;
-    const read = plan.run([map([...views.map((view) => input(view, type)), ...adds], [target, sum], [scattered, sum])]);
-    const expected = flat.map((value, i) => {
-      const [x, y, z] = at(i);
-      return value + one[0]! + row[z]! + column[y]! + matrix[y * c + z]! + turned[(z * b + y) * a + x]! + back[a * b * c - 1 - i]!;
-    });
-    agree(read(target), expected);
-    agree(read(scattered), expected);
-  });
+  test.each(["float32", "float16", "int8", "float64"] as const)(
+    "flat, splat, row, column, matrix, transposed and reversed operands of %s",
+    (dtype) => {
+      const type = natural(dtype);
+      const size = dtype === "float32" ? 4 : dtype === "float16" ? 2 : dtype === "float64" ? 8 : 1;
+      const next = random(a * 100 + b * 10 + c);
+      const values = (n: number): number[] => Array.from({ length: n }, () => Math.floor(next() * 5));
+      const plan = new Plan();
+      const [flat, one, row, column, matrix, turned, back] = [
+        values(a * b * c),
+        values(1),
+        values(c),
+        values(b),
+        values(b * c),
+        values(a * b * c),
+        values(a * b * c),
+      ];
+      const dense = plan.input(dtype, dims, flat);
+      const splat = { ...plan.input(dtype, [1], one), dims, strides: [0, 0, 0] };
+      const rows = { ...plan.input(dtype, [c], row), dims, strides: [0, 0, size] };
+      const columns = { ...plan.input(dtype, [b], column), dims, strides: [0, size, 0] };
+      const inner = { ...plan.input(dtype, [b, c], matrix), dims, strides: [0, c * size, size] };
+      const transposed = { ...plan.input(dtype, [c, b, a], turned), dims, strides: [size, a * size, a * b * size] };
+      const reversed = { ...plan.input(dtype, dims, back), offsetBytes: (a * b * c - 1) * size, strides: [-b * c * size, -c * size, -size] };
+      const views = [dense, splat, rows, columns, inner, transposed, reversed];
+      const target = plan.output(dtype, dims);
+      const strided = plan.output(dtype, [c, b, a]);
+      const scattered: View = { ...strided, dims, strides: [size, a * size, a * b * size] };
+      const adds = views.slice(1).map((_, i) => op("add", type, i === 0 ? 0 : views.length + i - 1, i + 1));
+      const sum = views.length + adds.length - 1;
+      const read = plan.run([map([...views.map((view) => input(view, type)), ...adds], [target, sum], [scattered, sum])]);
+      const expected = flat.map((value, i) => {
+        const [x, y, z] = at(i);
+        return value + one[0]! + row[z]! + column[y]! + matrix[y * c + z]! + turned[(z * b + y) * a + x]! + back[a * b * c - 1 - i]!;
+      });
+      agree(read(target), expected);
+      agree(read(scattered), expected);
+    },
+  );
 });
 
 test("in place, and outputs that a later operation still needs", () => {
@@ -207,16 +405,28 @@ test("in place, and outputs that a later operation still needs", () => {
   // x = x + 1 in place; y = old x * 2: the operation that reads x comes after the one that produces the new x.
   const strip = map([input(x, "f32"), { kind: "constant", type: "f32", value: 1 }, op("add", "f32", 0, 1), op("add", "f32", 0, 0)], [x, 2], [y, 3]);
   const read = plan.run([strip]);
-  agree(read(x), values.map((value) => value + 1));
-  agree(read(y), values.map((value) => value * 2 + 0));
+  agree(
+    read(x),
+    values.map((value) => value + 1),
+  );
+  agree(
+    read(y),
+    values.map((value) => value * 2 + 0),
+  );
 });
 
 test("constants and inputs as outputs", () => {
   const plan = new Plan();
-  const x = plan.input("int64", [3, 40], Array.from({ length: 120 }, (_, i) => BigInt(i) - 60n));
+  const x = plan.input(
+    "int64",
+    [3, 40],
+    Array.from({ length: 120 }, (_, i) => BigInt(i) - 60n),
+  );
   const splat = { ...plan.input("float32", [1], [2.5]), dims: [3, 40], strides: [0, 0] };
   const [filled, copied, spread] = [plan.output("float16", [3, 40]), plan.output("int64", [3, 40]), plan.output("float32", [3, 40])];
-  const read = plan.run([map([{ kind: "constant", type: "f32", value: 0.1 }, input(x, "i64"), input(splat, "f32")], [filled, 0], [copied, 1], [spread, 2])]);
+  const read = plan.run([
+    map([{ kind: "constant", type: "f32", value: 0.1 }, input(x, "i64"), input(splat, "f32")], [filled, 0], [copied, 1], [spread, 2]),
+  ]);
   agree(read(filled), new Array(120).fill(0.0999755859375));
   agree(read(copied), read(x));
   agree(read(spread), new Array(120).fill(2.5));
@@ -228,7 +438,11 @@ test("empty views and long chains", () => {
   const none = plan.output("float32", [3, 0, 2]);
   expect(plan.run([map([input(empty, "f32"), op("neg", "f32", 0)], [none, 1])])(none)).toEqual([]);
   const chain = new Plan();
-  const x = chain.input("float32", [300], Array.from({ length: 300 }, (_, i) => i));
+  const x = chain.input(
+    "float32",
+    [300],
+    Array.from({ length: 300 }, (_, i) => i),
+  );
   const y = chain.output("float32", [300]);
   const ops = Array.from({ length: 60 }, (_, i) => op("add", "f32", i, 0));
   expect(chain.run([map([input(x, "f32"), ...ops], [y, 60])])(y)).toEqual(Array.from({ length: 300 }, (_, i) => i * 61));
@@ -239,7 +453,8 @@ test("a strip that needs too many registers, mixed dims, undefined operations: t
   const views = Array.from({ length: 30 }, () => plan.input("float32", [4], [1, 2, 3, 4]));
   const y = plan.output("float32", [4]);
   const adds = views.slice(1).map((_, i) => op("add", "f32", i === 0 ? 0 : 29 + i, i + 1));
-  const attempt = (instruction: Instruction) => () => encodeProgram({ regions: [[instruction]], blobs: plan.blobs, inputs: 0, outputs: 0, arenaBytes: 4096 });
+  const attempt = (instruction: Instruction) => () =>
+    encodeProgram({ regions: [[instruction]], blobs: plan.blobs, inputs: 0, outputs: 0, arenaBytes: 4096 });
   expect(attempt(map([...views.map((view) => input(view, "f32")), ...adds], [y, 58]))).toThrow(/needs \d+ registers/);
   expect(attempt(map([input({ ...views[0]!, dims: [2, 2], strides: [8, 4] }, "f32")], [y, 0]))).toThrow(/mixes dims/);
   expect(attempt(map([input(views[0]!, "f32"), op("shl", "f32", 0, 0)], [y, 1]))).toThrow(/shl of f32/);

@@ -37,7 +37,18 @@ function product(a: readonly number[], b: readonly number[], batch: number, m: n
 }
 
 const SHAPES: readonly (readonly [number, number, number, number])[] = [
-  [1, 1, 1, 1], [1, 5, 8, 8], [1, 4, 3, 9], [1, 1, 64, 40], [1, 1, 600, 77], [2, 7, 13, 17], [3, 61, 20, 8], [1, 130, 530, 19], [5, 3, 0, 4], [1, 0, 4, 4], [4, 2, 5, 130], [1, 3, 300, 300],
+  [1, 1, 1, 1],
+  [1, 5, 8, 8],
+  [1, 4, 3, 9],
+  [1, 1, 64, 40],
+  [1, 1, 600, 77],
+  [2, 7, 13, 17],
+  [3, 61, 20, 8],
+  [1, 130, 530, 19],
+  [5, 3, 0, 4],
+  [1, 0, 4, 4],
+  [4, 2, 5, 130],
+  [1, 3, 300, 300],
 ];
 
 describe.each(SHAPES)("matmul batch %i, %i x %i x %i", (batch, m, k, n) => {
@@ -62,7 +73,11 @@ describe.each(SHAPES)("matmul batch %i, %i x %i x %i", (batch, m, k, n) => {
         const x = Math.floor(i / (rows * columns));
         return values[x * rows * columns + (i % rows) * columns + (Math.floor(i / rows) % columns)]!;
       });
-    const turned = (view: View): View => ({ ...view, dims: [view.dims[0]!, view.dims[2]!, view.dims[1]!], strides: [view.strides[0]!, view.strides[2]!, view.strides[1]!] });
+    const turned = (view: View): View => ({
+      ...view,
+      dims: [view.dims[0]!, view.dims[2]!, view.dims[1]!],
+      strides: [view.strides[0]!, view.strides[2]!, view.strides[1]!],
+    });
     const left = turned(plan.input("float32", [batch, k, m], transpose(a, m, k)));
     const right = turned(plan.input("float32", [batch, n, k], transpose(b, k, n)));
     const wide = plan.output("float32", [batch, m, n + 3]);
@@ -71,7 +86,9 @@ describe.each(SHAPES)("matmul batch %i, %i x %i x %i", (batch, m, k, n) => {
     const row: View = { ...plan.input("float32", [n], bias), dims: [batch, m, n], strides: [0, 0, 4] };
     const epilogue: Strip = {
       values: [
-        { kind: "accumulator", type: "f32" }, { kind: "input", view: row, type: "f32" }, { kind: "op", op: "add", type: "f32", args: [0, 1] },
+        { kind: "accumulator", type: "f32" },
+        { kind: "input", view: row, type: "f32" },
+        { kind: "op", op: "add", type: "f32", args: [0, 1] },
         { kind: "op", op: "relu", type: "f32", args: [2] },
       ],
       outputs: [{ view: target, value: 3 }],
@@ -87,7 +104,9 @@ describe.each(SHAPES)("matmul batch %i, %i x %i x %i", (batch, m, k, n) => {
     const whole = (n: number, seed: number): number[] => draw(n, seed).map((value) => Math.round(value * 50));
     const [x, y] = [whole(batch * m * k, 5), whole(batch * k * n, 6)];
     const target = plan.output(dtype, [batch, m, n]);
-    const result = plan.run([{ op: "matmul", node: "m", target, a: plan.input(dtype, [batch, m, k], x), b: plan.input(dtype, [batch, k, n], y), packed: false }])(target);
+    const result = plan.run([
+      { op: "matmul", node: "m", target, a: plan.input(dtype, [batch, m, k], x), b: plan.input(dtype, [batch, k, n], y), packed: false },
+    ])(target);
     expect(worst(result, product(x, y, batch, m, k, n, false).values, () => 1)).toBe(0);
   });
 });
@@ -118,7 +137,12 @@ function slide(spatial: readonly number[], out: readonly number[], w: Window, vi
 }
 
 const window = (kernel: number[], more: Partial<Window> = {}): Window => ({
-  kernel, strides: kernel.map(() => 1), dilations: kernel.map(() => 1), padsBegin: kernel.map(() => 0), padsEnd: kernel.map(() => 0), ...more,
+  kernel,
+  strides: kernel.map(() => 1),
+  dilations: kernel.map(() => 1),
+  padsBegin: kernel.map(() => 0),
+  padsEnd: kernel.map(() => 0),
+  ...more,
 });
 interface Case {
   readonly n: number;
@@ -132,7 +156,17 @@ const CONVS: readonly [string, Case][] = [
   ["1x1", { n: 1, c: 20, m: 9, groups: 1, spatial: [5, 6], w: window([1, 1]) }],
   ["5x5 one channel, padded", { n: 2, c: 1, m: 8, groups: 1, spatial: [28, 28], w: window([5, 5], { padsBegin: [2, 2], padsEnd: [2, 2] }) }],
   ["3x3 pointers", { n: 1, c: 16, m: 24, groups: 1, spatial: [14, 11], w: window([3, 3], { padsBegin: [1, 1], padsEnd: [1, 1] }) }],
-  ["stride, dilation, uneven pads", { n: 1, c: 18, m: 5, groups: 1, spatial: [13, 17], w: window([3, 2], { strides: [2, 3], dilations: [2, 1], padsBegin: [0, 1], padsEnd: [2, 1] }) }],
+  [
+    "stride, dilation, uneven pads",
+    {
+      n: 1,
+      c: 18,
+      m: 5,
+      groups: 1,
+      spatial: [13, 17],
+      w: window([3, 2], { strides: [2, 3], dilations: [2, 1], padsBegin: [0, 1], padsEnd: [2, 1] }),
+    },
+  ],
   ["groups", { n: 2, c: 6, m: 9, groups: 3, spatial: [7, 7], w: window([3, 3], { padsBegin: [1, 1], padsEnd: [1, 1] }) }],
   ["wide groups", { n: 1, c: 40, m: 22, groups: 2, spatial: [6, 5], w: window([2, 2]) }],
   ["depthwise", { n: 1, c: 37, m: 37, groups: 37, spatial: [9, 8], w: window([3, 3], { strides: [2, 1], padsBegin: [1, 1], padsEnd: [1, 1] }) }],
@@ -154,7 +188,11 @@ describe("conv", () => {
     const target = nhwc(plan.output("float32", [n, ...out, m]));
     const row: View = { ...plan.input("float32", [m], bias), dims: target.dims, strides: target.dims.map((__, axis) => (axis === 1 ? 4 : 0)) };
     const epilogue: Strip = {
-      values: [{ kind: "accumulator", type: "f32" }, { kind: "input", view: row, type: "f32" }, { kind: "op", op: "add", type: "f32", args: [0, 1] }],
+      values: [
+        { kind: "accumulator", type: "f32" },
+        { kind: "input", view: row, type: "f32" },
+        { kind: "op", op: "add", type: "f32", args: [0, 1] },
+      ],
       outputs: [{ view: target, value: 2 }],
     };
     const result = plan.run([
@@ -190,8 +228,15 @@ const POOLS: readonly [string, Omit<Case, "m" | "groups">][] = [
 
 describe.each(POOLS)("pool %s", (_, { n, c, spatial, w }) => {
   test.each([
-    ["float32", "max", true], ["float32", "average", true], ["float32", "average_include_pad", true], ["float32", "max", false], ["float32", "average", false],
-    ["float64", "average", true], ["float64", "max", false], ["int8", "max", true], ["uint8", "max", false],
+    ["float32", "max", true],
+    ["float32", "average", true],
+    ["float32", "average_include_pad", true],
+    ["float32", "max", false],
+    ["float32", "average", false],
+    ["float64", "average", true],
+    ["float64", "max", false],
+    ["int8", "max", true],
+    ["uint8", "max", false],
   ] as const)("%s %s, channels last %s", (dtype, kind, last) => {
     const out = spatial.map((size, i) => outSize(size, i, w));
     const next = random(4);
@@ -205,9 +250,12 @@ describe.each(POOLS)("pool %s", (_, { n, c, spatial, w }) => {
     const area = count(spatial);
     slide(spatial, out, w, (pixel, __, at) => {
       if (at < 0) return;
-      for (let s = 0; s < n; s++) for (let ch = 0; ch < c; ch++) seen[(s * c + ch) * size + pixel]!.push(x[last ? (s * area + at) * c + ch : (s * c + ch) * area + at]!);
+      for (let s = 0; s < n; s++)
+        for (let ch = 0; ch < c; ch++) seen[(s * c + ch) * size + pixel]!.push(x[last ? (s * area + at) * c + ch : (s * c + ch) * area + at]!);
     });
-    const expected = seen.map((values) => (kind === "max" ? Math.max(...values) : values.reduce((a, b) => a + b, 0) / (kind === "average" ? values.length : count(w.kernel))));
+    const expected = seen.map((values) =>
+      kind === "max" ? Math.max(...values) : values.reduce((a, b) => a + b, 0) / (kind === "average" ? values.length : count(w.kernel)),
+    );
     expect(worst(result, expected, (i) => Math.abs(expected[i]!) + 1)).toBeLessThan(dtype === "float64" ? 1e-15 : 2e-7);
   });
 });

@@ -47,7 +47,7 @@ const FORMATS: Partial<Record<DtypeName, Format>> = {
   float4e2m1: { bits: 4, mantissa: 1, bias: 1, special: "none" },
 };
 
-function valueOf(code: number, { bits, mantissa, bias, special }: Format): number {
+function smallFloat(code: number, { bits, mantissa, bias, special }: Format): number {
   const sign = code >> (bits - 1) ? -1 : 1;
   const exponentBits = bits - 1 - mantissa;
   const exponent = (code >> mantissa) & ((1 << exponentBits) - 1);
@@ -65,7 +65,7 @@ function table(dtype: DtypeName): number[] {
   let values = tables.get(dtype);
   if (!values) {
     const format = FORMATS[dtype]!;
-    values = Array.from({ length: 1 << format.bits }, (_, code) => valueOf(code, format));
+    values = Array.from({ length: 1 << format.bits }, (_, code) => smallFloat(code, format));
     tables.set(dtype, values);
   }
   return values;
