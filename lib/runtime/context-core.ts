@@ -136,11 +136,16 @@ export class ContextCore {
   }
 
   async destroy(): Promise<void> {
+    if (this.live && this.device.isDefault(this)) {
+      throw new AclError(107002, `${this.name} is the default context of its device and goes with it; close the device instead`);
+    }
+    await this.release();
+  }
+
+  /** As `destroy`, of the default context too: a thread that lets go of a device leaves nothing of its own there. */
+  async release(): Promise<void> {
     if (!this.live) {
       return;
-    }
-    if (this.device.isDefault(this)) {
-      throw new AclError(107002, `${this.name} is the default context of its device and goes with it; close the device instead`);
     }
     this.live = false;
     if (this.device.machine.lost !== undefined) {

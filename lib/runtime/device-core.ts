@@ -37,7 +37,7 @@ export class DeviceCore {
   readonly staging: Staging;
   /** Models by hash; each counts its handles and leaves when it has none. */
   readonly models = new Map<string, unknown>();
-  /** Called when the device closes, by whoever has something to forget. */
+  /** Give back what this thread's models hold, for a thread that lets go of a device which others go on using. */
   readonly closers = new Set<() => void>();
   /** Contexts that this thread made. */
   readonly contexts = new Set<ContextCore>();
@@ -139,10 +139,15 @@ export class DeviceCore {
     if (this.machine.lost === undefined && this.machine.opener && timeoutMs > 0) {
       await this.#drain(timeoutMs);
     }
-    for (const closer of this.closers) {
-      closer();
+    if (this.machine.lost === undefined && !this.machine.opener) {
+      for (const context of [...this.contexts]) {
+        // A device that is lost meanwhile is left all the same.
+        await context.release().catch(() => {});
+      }
+      for (const closer of [...this.closers]) {
+        closer();
+      }
     }
-    this.closers.clear();
     await this.machine.close("it was closed");
   }
 

@@ -104,7 +104,14 @@ export class Model {
     this.#options = options;
     this.#hash = hash;
     this.#data = new DataStore(device.machine);
+    device.closers.add(this.#leave);
   }
+
+  /** The thread lets go of the device: its streams have drained, and its handles count no more. */
+  readonly #leave = (): void => {
+    this.#handles = 0;
+    this.#dropIfUnused();
+  };
 
   /** The variant of the latest run: what the fast path tries. */
   get latest(): Variant {
@@ -298,6 +305,7 @@ export class Model {
       return;
     }
     this.#freed = true;
+    this.device.closers.delete(this.#leave);
     this.device.models.delete(this.#hash);
     if (this.device.machine.lost !== undefined) {
       return;
