@@ -9,7 +9,7 @@ export { attachRing, createContext, createEvent, createStream, destroyContext, d
 export { takeOver } from "./core/take_over";
 export { bell } from "./sync/park";
 export {
-  allocate, allocationBytes, allocationOf, allocationOwner, allocationTag, poolCount, poolFree, poolHigh, poolLargestFree, poolLive, poolPeak, poolTag,
+  allocate, allocationBytes, allocationOf, allocationOwner, allocationTag, nextAllocation, poolCount, poolFree, poolHigh, poolLargestFree, poolLive, poolPeak, poolTag,
   release,
 } from "./mem/pool";
 export { executeTile } from "./core/interpreter";

@@ -294,6 +294,17 @@ export function allocationTag(start: u32): u32 {
   return isLive(<usize>start) ? load<u32>(<usize>start - 64, Block.TAG) : 0;
 }
 
+/** See CoreExports.nextAllocation. */
+export function nextAllocation(start: u32): u32 {
+  const end = <usize>get(Pool.END);
+  let block = start ? after(<usize>start - 64) : <usize>get(Pool.START);
+  while (block < end && load<u32>(block, Block.MAGIC) != USED) {
+    if (!load<u32>(block, Block.UNITS)) return 0;
+    block = after(block);
+  }
+  return block < end ? <u32>block + 64 : 0;
+}
+
 export function poolLive(): u32 {
   return get(Pool.LIVE);
 }

@@ -73,6 +73,11 @@ export interface CoreExports {
   allocationOf(address: number): number;
   /** Requested bytes of a live allocation. */
   allocationBytes(start: number): number;
+  /** `owner` and `tag` that a live allocation was made with; 0 if `start` is none. */
+  allocationOwner(start: number): number;
+  allocationTag(start: number): number;
+  /** Start of the first live allocation behind the one at `start` (0: of all); 0 = there is none. For listings, while nobody allocates. */
+  nextAllocation(start: number): number;
   poolLive(): number;
   poolPeak(): number;
   poolCount(): number;

@@ -1,0 +1,112 @@
+/**
+ * What the arguments of parity calls may be. A check throws TypeError for a wrong JavaScript type, as pyACL's binding does before it calls C;
+ * whether the value makes sense is for the call itself, which answers with a code.
+ */
+
+/** One argument: its name in texts and docs, its type in words, and the check that returns it as the call wants it. */
+export interface Arg<T> {
+  readonly name: string;
+  readonly type: string;
+  readonly optional: boolean;
+  /** @throws TypeError */
+  check(value: unknown, call: string): T;
+}
+
+/** A typed array or buffer stands for the address of its bytes. */
+export type Pointer = number | ArrayBufferView;
+
+function typeOf(value: unknown): string {
+  return value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
+}
+
+function arg<T>(name: string, type: string, convert: (value: unknown) => T | undefined): Arg<T> {
+  return {
+    name,
+    type,
+    optional: false,
+    check(value, call) {
+      const converted = convert(value);
+      if (converted === undefined) {
+        throw new TypeError(`${call}: argument ${name} must be ${type}, not ${typeOf(value)}${typeof value === "number" ? ` ${value}` : ""}`);
+      }
+      return converted;
+    },
+  };
+}
+
+function whole(value: unknown): number | undefined {
+  if (typeof value === "bigint" && value >= -(2n ** 53n) && value <= 2n ** 53n) {
+    return Number(value);
+  }
+  return typeof value === "number" && Number.isSafeInteger(value) ? value : undefined;
+}
+
+/** A whole number. */
+export const integer = (name: string): Arg<number> => arg(name, "an integer", whole);
+
+/** An integer handle; 0 is the null handle. */
+export const handle = (name: string): Arg<number> => arg(name, "an integer handle", whole);
+
+/** A 64-bit word: an integer, or a BigInt where a number is not exact. */
+export const word64 = (name: string): Arg<bigint> =>
+  arg(name, "an integer", (value) => {
+    if (typeof value === "bigint") {
+      return BigInt.asUintN(64, value);
+    }
+    const number = whole(value);
+    return number === undefined ? undefined : BigInt.asUintN(64, BigInt(number));
+  });
+
+export const real = (name: string): Arg<number> => arg(name, "a number", (value) => (typeof value === "number" ? value : undefined));
+
+export const text = (name: string): Arg<string> => arg(name, "a string", (value) => (typeof value === "string" ? value : undefined));
+
+/** An address as a number, or a typed array that stands for its own bytes. */
+export const pointer = (name: string): Arg<Pointer> =>
+  arg<Pointer>(name, "an address or a typed array", (value) => (ArrayBuffer.isView(value) ? value : whole(value)));
+
+export const bytes = (name: string): Arg<Uint8Array> =>
+  arg(name, "a Buffer or Uint8Array", (value) => (ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined));
+
+type Callback = (...args: never[]) => unknown;
+
+/** A function of this thread, or the name of an export of the module that `util.start_thread` was given. */
+export const callback = (name: string): Arg<Callback | string> =>
+  arg<Callback | string>(name, "a function, or the name of an export of the serving thread's module", (value) =>
+    typeof value === "function" ? (value as Callback) : typeof value === "string" ? value : undefined,
+  );
+
+/** A function, or null to take an earlier one away. */
+export const callbackOrNull = <F extends Callback>(name: string): Arg<F | null> => {
+  const inner = arg<F | "none">(name, "a function or null", (value) => (typeof value === "function" ? (value as F) : value === null || value === undefined ? "none" : undefined));
+  return { ...inner, check: (value, call) => (inner.check(value, call) === "none" ? null : (value as F)) };
+};
+
+/** Any value: handed to a callback as it is. */
+export const anything = (name: string): Arg<unknown> => ({ name, type: "any value", optional: false, check: (value) => value });
+
+export const list = <T>(name: string, of: (name: string) => Arg<T>): Arg<readonly T[]> => {
+  const item = of(`${name}[]`);
+  return {
+    name,
+    type: `a list; each item ${item.type}`,
+    optional: false,
+    check(value, call) {
+      if (!Array.isArray(value)) {
+        throw new TypeError(`${call}: argument ${name} must be a list, not ${typeOf(value)}`);
+      }
+      return value.map((each) => item.check(each, call));
+    },
+  };
+};
+
+/** An object whose keys the call reads itself. */
+export const dict = <T extends object = Readonly<Record<string, unknown>>>(name: string): Arg<T> =>
+  arg(name, "an object", (value) => (typeof value === "object" && value !== null && !Array.isArray(value) ? (value as T) : undefined));
+
+/** May be left out, or be null or undefined. Only at the end of the arguments. */
+export const optional = <T>(inner: Arg<T>): Arg<T | undefined> => ({
+  ...inner,
+  optional: true,
+  check: (value, call) => (value === undefined || value === null ? undefined : inner.check(value, call)),
+});

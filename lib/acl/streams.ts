@@ -1,0 +1,269 @@
+/** Streams behind handles: lookup, submitting, waiting, destroying. */
+import { AclError } from "../errors/acl-error";
+import { invalidParam } from "../errors/make";
+import { Code, Layout, Stream, STREAM_LIMIT, StreamState, type TaskOp } from "../host/layout";
+import { StreamCore } from "../runtime/stream-core";
+import { type AclContext, current, defaultStreamOf, stamp, streamsOf } from "./contexts";
+import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
+import { encodeHandle, expectHandle, HandleType, sameGeneration } from "./handles";
+import { nap } from "./process";
+import { ContextCore } from "../runtime/context-core";
+import { blockOn } from "./waiting";
+
+export interface AclStream {
+  readonly device: AclDevice;
+  readonly index: number;
+  readonly handle: number;
+  readonly core: StreamCore;
+  /** Index of its context. */
+  readonly context: number;
+}
+
+/** Bits of create_stream_with_config. */
+export enum StreamFlag {
+  FAST_LAUNCH = 1,
+  FAST_SYNC = 2,
+  PERSISTENT = 4,
+  HUGE = 8,
+  CPU_SCHEDULE = 0x10,
+  DEVICE_USE_ONLY = 0x20,
+}
+export const ALL_STREAM_FLAGS = 0x3f;
+/** Synchronize and query say nothing about streams with one of these. */
+const SPECIAL = StreamFlag.PERSISTENT | StreamFlag.CPU_SCHEDULE | StreamFlag.DEVICE_USE_ONLY;
+const FOREVER = -1;
+
+const cache = new Map<number, AclStream>();
+/** Called before a stream goes; the flag says whether its tasks are dropped. */
+export const destroyHooks = new Set<(stream: AclStream) => void>();
+let lastTask = 0;
+
+function field(device: AclDevice, stream: number, offset: number): number {
+  return Atomics.load(device.machine.words, (Layout.STREAMS + stream * Stream.SIZE + offset) >> 2);
+}
+
+export function streamView(device: AclDevice, index: number): AclStream {
+  const handle = encodeHandle(HandleType.STREAM, device.index, stamp(device, field(device, index, Stream.GENERATION)), index);
+  const known = cache.get(handle);
+  if (known !== undefined && known.device === device) {
+    return known;
+  }
+  const context = field(device, index, Stream.CONTEXT);
+  const made = { device, index, handle, context, core: new StreamCore(ContextCore.of(device.core, context), index) };
+  cache.set(handle, made);
+  return made;
+}
+
+/** The stream behind `handle`, of whatever context; 0 is the default stream of the current one. @throws AclError 107002, 107017, 107003 */
+export function anyStream(handle: number, what: string): AclStream {
+  const context = current(what);
+  if (handle === 0) {
+    return streamView(context.device, defaultStreamOf(context));
+  }
+  const parts = expectHandle(handle, HandleType.STREAM, `${what}: stream`);
+  const device = deviceIfOpen(parts.device);
+  const live =
+    device !== undefined &&
+    field(device, parts.index, Stream.STATE) !== StreamState.FREE &&
+    sameGeneration(parts, stamp(device, field(device, parts.index, Stream.GENERATION)));
+  if (!live) {
+    throw new AclError(107003, `${what}: the stream is destroyed, with its context or by itself; create another`);
+  }
+  return streamView(device, parts.index);
+}
+
+/** As `anyStream`, but of the current context. @throws AclError 107003 */
+export function ownStream(handle: number, what: string): AclStream {
+  const stream = anyStream(handle, what);
+  const context = current(what);
+  if (stream.device !== context.device || stream.context !== context.index) {
+    throw new AclError(
+      107003,
+      `${what}: ${stream.core.name} belongs to context ${stream.context} of device ${stream.device.index}, and the current one is ${context.core.name}; call set_context first`,
+    );
+  }
+  return stream;
+}
+
+/** Throws what makes a launch on `stream` impossible now: 107022 while the device is being aborted, the latch of a stopped context, 107023 after an abort. */
+export function checkLaunch(stream: AclStream, what: string): void {
+  if (stream.device.get(Shared.ABORTING) !== 0) {
+    throw new AclError(107022, `${what}: the tasks of device ${stream.device.index} are being aborted; wait until device_task_abort has returned`);
+  }
+  stream.core.check();
+  if (stateOf(stream) === StreamState.ABORTING) {
+    throw new AclError(Code.STREAM_ABORT, `${what}: ${stream.core.name} was aborted; destroy it and create another`);
+  }
+}
+
+/** Queues one task. `op` is a TaskOp with Task.FLAGS in its second byte. */
+export function submitTask(stream: AclStream, what: string, op: TaskOp | number, p0 = 0, p1 = 0, p2 = 0, p3 = 0, p4 = 0, p5 = 0): number {
+  checkLaunch(stream, what);
+  return noteTask(stream.device.machine.submit(stream.index, op, p0, p1, p2, p3, p4, p5));
+}
+
+/** `sequence` is the latest task of this thread. */
+export function noteTask(sequence: number): number {
+  lastTask = sequence;
+  return sequence;
+}
+
+export function lastTaskId(): number {
+  return lastTask % 2 ** 32;
+}
+
+export function stateOf(stream: AclStream): StreamState {
+  return field(stream.device, stream.index, Stream.STATE);
+}
+
+function setState(stream: AclStream, state: StreamState): void {
+  const { machine } = stream.device;
+  Atomics.store(machine.words, (Layout.STREAMS + stream.index * Stream.SIZE + Stream.STATE) >> 2, state);
+  machine.core.kick(stream.index);
+  machine.driver.kick();
+}
+
+export function streamWord(stream: AclStream, word: StreamWord): number {
+  return Atomics.load(stream.device.shared, stream.device.streamAt(stream.index, word));
+}
+
+export function setStreamWord(stream: AclStream, word: StreamWord, value: number): void {
+  Atomics.store(stream.device.shared, stream.device.streamAt(stream.index, word), value);
+}
+
+export function isSpecial(stream: AclStream): boolean {
+  return (streamWord(stream, StreamWord.FLAGS) & SPECIAL) !== 0;
+}
+
+/** @throws AclError 207008 with nothing leaked */
+export function createStream(context: AclContext, priority: number, flags: number): AclStream {
+  const { device } = context;
+  const limit = Math.min(device.soc.streams, STREAM_LIMIT);
+  if (!device.take(Shared.STREAMS, limit)) {
+    throw new AclError(
+      207008,
+      `create_stream: device ${device.index} (${device.soc.name}) has ${limit} streams, default streams included; destroy some or share them`,
+    );
+  }
+  const index = device.machine.table(() => device.machine.core.createStream(context.index, priority));
+  if (index < 0) {
+    device.give(Shared.STREAMS);
+    throw new AclError(207008, `create_stream: device ${device.index} has no stream left; destroy some`);
+  }
+  device.shared.fill(0, device.streamAt(index, 0), device.streamAt(index + 1, 0));
+  const stream = streamView(device, index);
+  setStreamWord(stream, StreamWord.FLAGS, flags);
+  if (flags & StreamFlag.PERSISTENT) {
+    setState(stream, StreamState.STOPPED); // its tasks stay until a model instance runs them, or persistent_task_clean
+  }
+  return stream;
+}
+
+/** -1 waits for ever. @throws AclError 107000 for 0 and below -1 */
+export function timeoutOf(ms: number, what: string): number {
+  if (ms === FOREVER) {
+    return Number.POSITIVE_INFINITY;
+  }
+  if (ms < 1) {
+    throw invalidParam(`${what}: timeout is ${ms} ms; pass -1 to wait for ever, or at least 1`);
+  }
+  return ms;
+}
+
+/** Waits until the stream is empty and throws what went wrong: time-out, abort, the context's latch, the stream's own error, in this order. */
+export function syncStream(stream: AclStream, timeoutMs: number, what: string): void {
+  if (isSpecial(stream)) {
+    return;
+  }
+  const { machine } = stream.device;
+  checkStopped(stream, what);
+  stream.core.context.check();
+  if (!blockOn(stream.device, stream.index, machine.core.tail(stream.index), timeoutMs)) {
+    checkStopped(stream, what);
+    const why = Number.isFinite(timeoutMs) ? `is not done after ${timeoutMs} ms` : "waits for something that cannot happen any more (a deadlock)";
+    throw new AclError(507046, `${what}: ${stream.core.name} ${why}: ${machine.describeHead(stream.index)}`);
+  }
+  stream.core.report();
+}
+
+/** A stopped stream keeps its tasks for ever: waiting for them would hang. */
+function checkStopped(stream: AclStream, what: string): void {
+  if (stateOf(stream) === StreamState.STOPPED) {
+    throw new AclError(Code.STREAM_ABORT, `${what}: ${stream.core.name} was stopped and keeps its tasks; abort or destroy it`);
+  }
+}
+
+/** Stops what runs and drops what is queued. */
+export function abortStream(stream: AclStream): void {
+  setState(stream, StreamState.ABORTING);
+}
+
+export function stopStream(stream: AclStream): void {
+  setState(stream, StreamState.STOPPED);
+}
+
+/** Drops what is queued and leaves the stream as `state`, without an error. */
+export function emptyStream(stream: AclStream, state: StreamState, timeoutMs: number): boolean {
+  abortStream(stream);
+  const { machine } = stream.device;
+  const empty = blockOn(stream.device, stream.index, machine.core.tail(stream.index), timeoutMs);
+  if (empty) {
+    stream.core.forgetErrors();
+    setState(stream, state);
+  }
+  return empty;
+}
+
+/** Waits for the stream's tasks (`force`: drops them) and frees it. */
+export function destroyStream(stream: AclStream, force: boolean): void {
+  const { device, index } = stream;
+  const { machine } = device;
+  for (const hook of destroyHooks) {
+    hook(stream);
+  }
+  const blocked = stateOf(stream) !== StreamState.LIVE;
+  if (force || blocked || !blockOn(device, index, machine.core.tail(index), Number.POSITIVE_INFINITY)) {
+    abortStream(stream);
+    blockOn(device, index, machine.core.tail(index), Number.POSITIVE_INFINITY);
+  }
+  // 0: a core has not let go of OWNER yet, which follows the fence within microseconds.
+  while (machine.table(() => machine.core.destroyStream(index)) === 0) {
+    if (machine.driver.name === "threads") {
+      nap(0.05);
+    } else {
+      machine.step(64);
+    }
+  }
+  stream.core.live = false;
+  cache.delete(stream.handle);
+  device.give(Shared.STREAMS);
+}
+
+/** Synchronizes every stream of a context; the first failure is thrown after all have been waited for. */
+export function syncContext(context: AclContext, timeoutMs: number, what: string): void {
+  const { driver } = context.device.machine;
+  const end = driver.now() + timeoutMs * 1000;
+  let failure: unknown;
+  for (const index of streamsOf(context)) {
+    const stream = streamView(context.device, index);
+    if (stateOf(stream) === StreamState.STOPPED) {
+      continue;
+    }
+    try {
+      syncStream(stream, Math.max(0.001, (end - driver.now()) / 1000), what);
+    } catch (error) {
+      failure ??= error;
+      if (error instanceof AclError && error.code === 507046) {
+        break;
+      }
+    }
+  }
+  if (failure !== undefined) {
+    throw failure;
+  }
+}
+
+export function forgetStreams(): void {
+  cache.clear();
+  lastTask = 0;
+}
