@@ -16,7 +16,6 @@ const BELL = (Layout.HEADER + Header.BELL) >> 2;
 const SLEEP_MS = 250;
 /** Cores end within microseconds unless a kernel is stuck; then they are terminated. */
 const STOP_GRACE_MS = 500;
-const WAKE_COUNT = 1;
 
 interface Seat {
   readonly core: number;
@@ -136,8 +135,8 @@ export class ThreadsDriver implements Driver {
     return this.#watchdog.kill(core);
   }
 
-  kick(): void {
-    this.#machine.core.bell(WAKE_COUNT);
+  kick(cores = 1): void {
+    this.#machine.core.bell(cores);
   }
 
   watch(stream: number, sequence: number): void {

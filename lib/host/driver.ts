@@ -9,8 +9,8 @@ export interface Driver {
   start(): void;
   /** Resolves when every core is up; rejects with 507033 if one cannot start. */
   ready(): Promise<void>;
-  /** Work became visible (a task was submitted): sees to it that somebody looks. */
-  kick(): void;
+  /** Work became visible (a task was submitted): sees to it that somebody looks; `cores` of them if they sleep, default one. */
+  kick(cores?: number): void;
   /**
    * Blocks the calling thread until `sequence` of `stream` has retired (true), `timeoutMs` of the driver's clock have passed, or nothing can move any more (false).
    */

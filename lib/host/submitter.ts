@@ -2,7 +2,7 @@
 import { AclError } from "../errors/acl-error";
 import type { Driver } from "./driver";
 import { BUSY, LockedMemory, LockKind } from "./locked-memory";
-import { ARGUMENT_RING_BYTES, Header, Layout, PoolTag, RING_SLOTS, Stream, Task, TaskOp, Thread } from "./layout";
+import { ARGUMENT_RING_BYTES, Header, Layout, PoolTag, RING_SLOTS, Stream, Task, TaskOp, Thread, WORKER_LIMIT } from "./layout";
 import type { Completions } from "./completions";
 
 const FULL = -1;
@@ -51,7 +51,7 @@ export abstract class Submitter extends LockedMemory {
       return submit();
     } finally {
       this.#quiet--;
-      this.driver.kick();
+      this.driver.kick(WORKER_LIMIT); // the batch may have fed many streams
     }
   }
 
