@@ -4,7 +4,7 @@
  */
 import { Dtype, Instruction } from "../abi/program";
 import { MICRO_ROWS, PANEL } from "../abi/isa";
-import { addRow, moveTile, multiply, setRow } from "../micro/gemm";
+import { add5, addRow, moveTile, multiply, set5, setRow } from "../micro/gemm";
 import { canonicalF32, canonicalF64 } from "../micro/load";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, dtypeOf, offsetAt, rank, record, stride } from "./view";
@@ -71,7 +71,8 @@ function panelRows(rowsOfA: usize, pitch: i32, rows: u32, first: bool, count: u3
   for (let r: u32 = 0; r < rows; r += MICRO_ROWS) {
     const h = min<u32>(MICRO_ROWS, rows - r);
     const a0 = rowsOfA, a1 = a0 + pitch, a2 = a1 + pitch, a3 = a2 + pitch, a4 = a3 + pitch;
-    if (width == PANEL) multiply(h, !first, count, a0, a1, a2, a3, a4, panel, place, cRow);
+    if (width == PANEL && h == MICRO_ROWS) first ? set5(count, a0, a1, a2, a3, a4, panel, place, cRow) : add5(count, a0, a1, a2, a3, a4, panel, place, cRow);
+    else if (width == PANEL) multiply(h, !first, count, a0, a1, a2, a3, a4, panel, place, cRow);
     else {
       if (!first) moveTile(tile, place, cRow, h, width, false);
       multiply(h, !first, count, a0, a1, a2, a3, a4, panel, tile, 32);

@@ -76,10 +76,11 @@ function micro(
   }
 }
 
-function set5(k: u32, a0: usize, a1: usize, a2: usize, a3: usize, a4: usize, b: usize, c: usize, pitch: usize): void {
+/** The two that matter are called from two places each: a function with one caller is inlined, and then V8 allocates registers for all loops at once. */
+export function set5(k: u32, a0: usize, a1: usize, a2: usize, a3: usize, a4: usize, b: usize, c: usize, pitch: usize): void {
   micro(5, false, k, a0, a1, a2, a3, a4, b, c, pitch);
 }
-function add5(k: u32, a0: usize, a1: usize, a2: usize, a3: usize, a4: usize, b: usize, c: usize, pitch: usize): void {
+export function add5(k: u32, a0: usize, a1: usize, a2: usize, a3: usize, a4: usize, b: usize, c: usize, pitch: usize): void {
   micro(5, true, k, a0, a1, a2, a3, a4, b, c, pitch);
 }
 function set4(k: u32, a0: usize, a1: usize, a2: usize, a3: usize, b: usize, c: usize, pitch: usize): void {
