@@ -83,6 +83,23 @@ function compileRelaxed(): WebAssembly.Module | string {
   });
 }
 
+/** Whether Linux says that the processor has no 256-bit vectors. Elsewhere nobody says, and `wide` runs: right in any case, but slower than `relaxed`. */
+function lacksAvx2(): boolean {
+  try {
+    const file = fs.openSync("/proc/cpuinfo", "r");
+    try {
+      // The flags of the first processor are within the first page; the whole file can take milliseconds on a large machine.
+      const page = Buffer.alloc(4096);
+      const text = page.toString("latin1", 0, fs.readSync(file, page));
+      return /^flags\s*:.*\n/m.test(text) && !/^flags\s*:.* avx2 /m.test(text);
+    } finally {
+      fs.closeSync(file);
+    }
+  } catch {
+    return false;
+  }
+}
+
 /**
  * V8 reads the revectoriser's flag when optimised code is made, which goes on in the background after compilation: eager and without dynamic
  * tiering it starts at once for all functions, and `whenTieredUp` says when the flag may go back.
@@ -90,6 +107,7 @@ function compileRelaxed(): WebAssembly.Module | string {
 function compileWide(): WebAssembly.Module | string {
   if (V8_VERSION < REVECTORISE) return `V8 ${process.versions.v8} cannot make 256-bit code (13.6 can)`;
   if (process.arch !== "x64") return `256-bit code needs x64, this is ${process.arch}`;
+  if (lacksAvx2()) return "256-bit code needs AVX2, which this processor does not have";
   const flags = [
     [REVECTORISER, true],
     [LAZY, false],
