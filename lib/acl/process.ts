@@ -25,8 +25,10 @@ export enum Word {
   NAP, // nobody writes it: a place to sleep on
   PID,
   WORLD,
+  WAIT_TIMEOUT, // ms that a stream waits for an event, 0 = for ever
+  EXECUTE_INTERVALS, // time limit of kernels, 0 = the default
   OPTIONS, // eight words: process-wide system parameters, value + 1
-  THREADS = 16, // ids given to threads of util.start_thread
+  THREADS = 20, // ids given to threads of util.start_thread
   FIRST_DEVICE = 64,
 }
 const DEVICE_WORDS = 8;
