@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /**
- * Builds what the package ships: dist/asm/*.wasm (asc), dist/lib (tsc), dist/*.mjs (wrappers for import), prebuilds/ (addon).
+ * Builds what the package ships: dist/asm/*.wasm (asc), dist/lib (tsc), packed for a quick start (lib/pack.mjs), dist/*.mjs (wrappers for
+ * import), prebuilds/ (addon).
  *   node asm/build.mjs [--asm] [--micro] [--lib] [--addon] [--all]   builds these parts (none named: --asm)
  *   node asm/build.mjs --stale                                       builds the parts whose sources are newer than their output
  * The parts run at the same time. Nothing goes to stdout: `npm pack --json` runs this through `prepare`.
@@ -10,6 +11,7 @@ import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { pack } from "../lib/pack.mjs";
 import { BUILDS } from "./micro/gen/builds.mjs";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -111,12 +113,18 @@ function writeWrapper({ esm, types, cjs }) {
 }
 
 const lib = {
-  sources: () => [...withFolders([...filesIn(at("lib"), isWritten), ...filesIn(at("asm/abi"))]), at("tsconfig.json"), at("package.json")],
+  sources() {
+    const sources = [...withFolders([...filesIn(at("lib"), isWritten), ...filesIn(at("asm/abi"))]), at("tsconfig.json"), at("package.json")];
+    // A bare tsc leaves the packs behind: then its output is newer than the wrappers, which are written last.
+    const emitted = at("dist/lib/index.js");
+    return fs.existsSync(emitted) ? [...sources, emitted] : sources;
+  },
   outputs: () => wrappers().map((wrapper) => wrapper.esm),
   async build() {
     await generate("lib");
     await node("node_modules/typescript/bin/tsc", ["-p", "tsconfig.json"]);
     prune();
+    pack(root);
     const binary = at("dist/lib/cli/main.js");
     if (fs.existsSync(binary)) fs.chmodSync(binary, 0o755);
     for (const wrapper of wrappers()) {
