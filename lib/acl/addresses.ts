@@ -1,0 +1,110 @@
+/** Pointers as parity calls take them: device addresses, pinned host addresses, and addresses of JavaScript buffers. */
+import { invalidParam } from "../errors/make";
+import { checkRange, deviceAddress, hostAddress, placeOf } from "../runtime/address";
+import { type Pointer } from "./args";
+import { type AclDevice, deviceIfOpen, Shared } from "./devices";
+import { hostBytes, isHostBuffer } from "./host-memory";
+import { AclError } from "../errors/acl-error";
+
+/** aclrtMemLocationType. */
+export enum Location {
+  HOST,
+  DEVICE,
+  UNREGISTERED,
+  MANAGED,
+}
+
+/** Where a pointer points. `bytes` is the memory from there on. */
+export interface Spot {
+  readonly location: Location;
+  /** The device whose memory it is (pinned host memory too); undefined for pageable memory. */
+  readonly device: AclDevice | undefined;
+  /** Offset in the device's memory. */
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+}
+
+/** The number of the tag says "host" from here on. */
+const HOST_TAG = 2 ** 44;
+
+/** Addresses that stand for memory elsewhere: a second mapping of shared physical memory. Each returns the address meant, or undefined. */
+export const aliases: ((address: number, sizeBytes: number) => number | undefined)[] = [];
+/** Says why `sizeBytes` from a device offset may not be used, beyond being in no allocation. Throws. */
+export const guards: ((device: AclDevice, offset: number, sizeBytes: number, what: string) => void)[] = [];
+
+function unalias(address: number, sizeBytes: number): number {
+  for (const alias of aliases) {
+    const meant = alias(address, sizeBytes);
+    if (meant !== undefined) {
+      return meant;
+    }
+  }
+  return address;
+}
+
+/** Finds what `pointer` points to and checks that `sizeBytes` are there. @throws AclError 107000 that says what is wrong with the address */
+export function resolve(pointer: Pointer, sizeBytes: number, what: string): Spot {
+  if (typeof pointer !== "number") {
+    return resolveView(pointer, sizeBytes, what);
+  }
+  if (pointer === 0) {
+    throw invalidParam(`${what} is null; pass an address`);
+  }
+  if (isHostBuffer(pointer)) {
+    return { location: Location.UNREGISTERED, device: undefined, offset: 0, bytes: hostBytes(pointer, sizeBytes, what) };
+  }
+  const address = unalias(pointer, sizeBytes);
+  const place = placeOf(address);
+  if (place === undefined) {
+    throw invalidParam(`${what}: 0x${address.toString(16)} is no address: it is below every device's memory, or a handle; pass what malloc or bytes_to_ptr returned`);
+  }
+  const device = deviceIfOpen(place.device);
+  if (device === undefined) {
+    throw invalidParam(`${what}: 0x${address.toString(16)} belongs to device ${place.device}, which is not in use; call set_device first`);
+  }
+  for (const guard of guards) {
+    guard(device, place.offset, sizeBytes, what);
+  }
+  checkRange(device.machine, place.offset, sizeBytes, what);
+  const location = address >= HOST_TAG ? Location.HOST : Location.DEVICE;
+  return { location, device, offset: place.offset, bytes: device.machine.bytes.subarray(place.offset, place.offset + sizeBytes) };
+}
+
+function resolveView(view: ArrayBufferView, sizeBytes: number, what: string): Spot {
+  if (sizeBytes > view.byteLength) {
+    throw invalidParam(`${what} needs ${sizeBytes} bytes and the array has ${view.byteLength}; pass a longer array or a smaller size`);
+  }
+  const bytes = new Uint8Array(view.buffer, view.byteOffset, sizeBytes);
+  return { location: Location.UNREGISTERED, device: undefined, offset: 0, bytes };
+}
+
+/** As `resolve`, for memory that tasks of `device` can reach. */
+export function resolveOn(device: AclDevice, pointer: Pointer, sizeBytes: number, what: string): number {
+  const spot = resolve(pointer, sizeBytes, what);
+  if (spot.device !== device) {
+    const where = spot.device === undefined ? "pageable host memory (it looks like a host pointer)" : `memory of device ${spot.device.index}`;
+    throw invalidParam(`${what} is ${where}; pass memory of device ${device.index}`);
+  }
+  return spot.offset;
+}
+
+/** An 8-aligned word of `device`. @throws AclError 107008 */
+export function resolveWord(device: AclDevice, pointer: Pointer, what: string): number {
+  const offset = resolveOn(device, pointer, 8, what);
+  if (offset % 8 !== 0) {
+    throw new AclError(107008, `${what} is not a multiple of 8; align it`);
+  }
+  return offset;
+}
+
+/** Address of `offset` as users see it. */
+export function addressOf(device: AclDevice, offset: number, pinned: boolean): number {
+  return pinned ? hostAddress(device.index, offset) : deviceAddress(device.index, offset);
+}
+
+/** Whether copies between the two may run: the same device, or peer access enabled one way or the other. */
+export function canReach(a: AclDevice, b: AclDevice): boolean {
+  const has = (from: AclDevice, to: AclDevice): boolean =>
+    ((to.index < 32 ? from.get(Shared.PEERS_LOW) : from.get(Shared.PEERS_HIGH)) & (1 << (to.index & 31))) !== 0;
+  return a === b || has(a, b) || has(b, a);
+}
