@@ -4,10 +4,11 @@ import { filesIn, importsOf } from "./sources";
 const BELOW_RUNTIME = ["compile", "import", "ops", "program", "graph", "host", "errors", "abi"];
 const EVERYTHING = ["runtime", "diag", "index", ...BELOW_RUNTIME];
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  cli: [...EVERYTHING, "acl", "shims", "serve"],
+  cli: [...EVERYTHING, "acl", "ort", "shims", "serve"],
   serve: EVERYTHING,
   shims: EVERYTHING,
   acl: EVERYTHING,
+  ort: EVERYTHING,
   index: ["runtime", ...BELOW_RUNTIME],
   runtime: BELOW_RUNTIME,
   compile: ["import", "ops", "program", "graph", "errors", "abi"],

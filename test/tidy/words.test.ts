@@ -16,7 +16,12 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 /** Foreign words at the place where a foreign thing is meant: "file: name". */
-const FOREIGN = new Set<string>([]);
+const FOREIGN = new Set<string>([
+  // onnxruntime-common's names.
+  ...["InferenceSession", "InferenceSessionFactory", "SessionOptions"].map((name) => `lib/ort/ort.ts: ${name}`),
+  "lib/ort/inference.ts: HostSession",
+  "lib/ort/inference.ts: SessionOptions",
+]);
 
 /** "ringTail" and "RING_TAIL" -> ring, tail; a plural counts as its singular. */
 function wordsOf(name: string): string[] {
