@@ -16,6 +16,8 @@ const MOST_STEPS = 8;
 /** A parked core looks again by itself after this long, like PARK_MS of a real one. */
 const PARK_US = 100_000;
 const STALL_PICKS = 64;
+/** As POLL_MS of a real core. */
+const POLL_US = 1000;
 
 interface SimCore {
   readonly core: CoreExports;
@@ -79,19 +81,29 @@ export class SimDriver implements Driver {
 
   readonly #pump = (): void => {
     this.#scheduled = false;
-    let live = !this.#stopped;
-    for (let pick = 0; live && pick < SLICE_PICKS; pick++) {
-      live = this.#pick();
+    if (this.#stopped) {
+      return;
+    }
+    // Time jumps only at the start of a turn: whoever the last turn called back has had the chance to go on or to take its timer away.
+    if (this.#allAsleep) {
+      this.#jump();
+    }
+    for (let pick = 0; pick < SLICE_PICKS && !(pick > 0 && this.#allAsleep); pick++) {
+      this.#pick();
     }
     this.#machine.progress();
     // With everybody asleep and no timer, only new work can move anything: `kick` starts the pump again.
-    if (live) {
+    if (!this.#allAsleep || this.#next() !== Number.POSITIVE_INFINITY) {
       this.kick();
     }
   };
 
-  /** One pick: a core steps, or time jumps. False: nothing is left that could move. */
-  #pick(): boolean {
+  get #allAsleep(): boolean {
+    return this.#cores.every((core) => core.asleep);
+  }
+
+  /** One pick: a core steps, sleeps or hears the bell, and a little time passes. */
+  #pick(): void {
     this.#time += 1 + this.#random.below(4);
     this.#fireTimers();
     const chosen = this.#cores[this.#random.below(this.#cores.length)]!;
@@ -104,7 +116,6 @@ export class SimDriver implements Driver {
     } else if (this.#step(chosen) === 0) {
       this.#sleep(chosen);
     }
-    return this.#cores.some((core) => !core.asleep) || this.#jump();
   }
 
   #step(chosen: SimCore): number {
@@ -140,20 +151,32 @@ export class SimDriver implements Driver {
     this.#mark(chosen.index, false);
   }
 
-  /** Everybody sleeps: time goes to the next thing that will happen. A core is woken by its alarm only while work is left. */
-  #jump(): boolean {
-    let next = this.#timers[0]?.at ?? Number.POSITIVE_INFINITY;
-    const rung = this.#cores.some((core) => core.bell !== this.#bell());
-    if (rung) {
-      next = this.#time;
-    } else if (this.#machine.hasReadyStreams()) {
-      next = Math.min(next, ...this.#cores.map((core) => core.alarm));
+  /** While everybody sleeps: when something will happen by itself, infinity if never. A core is woken by its alarm only while work is left. */
+  #next(): number {
+    if (this.#cores.some((core) => core.bell !== this.#bell())) {
+      return this.#time;
     }
+    const polled = this.#hasPolled() ? this.#time + POLL_US : Number.POSITIVE_INFINITY;
+    const timer = Math.min(polled, this.#timers[0]?.at ?? Number.POSITIVE_INFINITY);
+    return this.#machine.hasReadyStreams() ? Math.min(timer, ...this.#cores.map((core) => core.alarm)) : timer;
+  }
+
+  /** Everybody sleeps: time goes to the next thing that will happen. False: nothing will. */
+  #jump(): boolean {
+    const next = this.#next();
     if (next === Number.POSITIVE_INFINITY) {
       return false;
     }
     this.#time = Math.max(this.#time, next);
+    if (this.#hasPolled()) {
+      this.#wake(this.#cores[this.#random.below(this.#cores.length)]!);
+    }
     return true;
+  }
+
+  /** Streams wait for a word or a time-out that nobody announces: a parked core looks every millisecond. */
+  #hasPolled(): boolean {
+    return Atomics.load(this.#machine.words, (Layout.HEADER + Header.POLLED) >> 2) !== 0;
   }
 
   #bell(): number {
@@ -179,9 +202,10 @@ export class SimDriver implements Driver {
   block(stream: number, sequence: number, timeoutMs: number): boolean {
     const end = this.#time + timeoutMs * 1000;
     while (this.#machine.core.fence(stream) < sequence) {
-      if (this.#time > end || !this.#pick()) {
+      if (this.#time > end || (this.#allAsleep && !this.#jump())) {
         return this.#machine.core.fence(stream) >= sequence;
       }
+      this.#pick();
     }
     return true;
   }
