@@ -6,6 +6,7 @@ const A = 1 << 20;
 const B = (24 << 20) + 4224;
 const C = (48 << 20) + 2112;
 const D = (80 << 20) + 6208;
+const E = (112 << 20) + 1056;
 
 const values = (count) => Float32Array.from({ length: count }, (_, i) => ((i * 7919) % 1000) / 500 - 1);
 const product = (dims) => dims.reduce((total, dim) => total * dim, 1);
@@ -129,7 +130,7 @@ const strip = (name, code, count, { op, operands = 1 } = {}) => ({
   prepare:
     ({ e }) =>
     () => {
-      for (let i = 0; i < count * 4; i += STRIP * 4) e.strip(code, C + i, C + i + STRIP * 4, A + i, 64, B + i, 64, D + i, 64);
+      for (let i = 0; i < count * 4; i += STRIP * 4) e.strip(code, C + i, C + i + STRIP * 4, A + i, 64, B + i, 64, E + i, 64);
     },
   ...(op === undefined
     ? {}

@@ -1,12 +1,11 @@
 /**
- * Elementary functions on groups of vectors: error <= 4 ulp against the exact result (exceptions at each), NaN stays NaN. The polynomials are
- * near-minimax fits. pmin and pmax give their first operand when a comparison is false: the value goes first, so NaN stays.
+ * Elementary functions on groups of vectors: error against the exact result at each, NaN stays NaN. Polynomials and rational functions are
+ * near-minimax fits of our own. pmin and pmax give their first operand when a comparison is false: the value goes first, so NaN stays.
  */
 
 /** 1.5 * 2^23: adding it rounds to a whole number that then stands in the low bits. */
 const MAGIC = 12582912;
 const MAGIC_BITS = { bits: 0x4b400000 };
-const SIGN = { bits: "0x80000000" };
 
 /** e^x from clamped x: [polynomial of the rest, n + 2^23 * 1.5 as bits]. */
 function exponentParts(body, x) {
@@ -19,6 +18,11 @@ function exponentParts(body, x) {
   const p = body.polynomial(r, [0.0013951717410236597, 0.008369598537683487, 0.0416661873459816, 0.16666512191295624, 0.5]);
   const fraction = body.add(body.constant(1), body.madd(body.mul(r, r), p, r));
   return { fraction, shifted };
+}
+
+/** 2^n for n from -127 (0) to 128 (Infinity). */
+function powerOfTwo(body, shifted) {
+  return body.shift("shl", body.call("i32x4.sub", shifted, body.constant({ bits: MAGIC_BITS.bits - 127 })), 23);
 }
 
 /** e^x, <= 2 ulp, over the whole range: the power of two goes in as two factors, which subnormal results and the last octave need. */
@@ -37,55 +41,46 @@ export function exp(body, x) {
 export function expNegative(body, x) {
   // At -88 the exponent field is 0, and so is the factor.
   const { fraction, shifted } = exponentParts(body, body.call("f32x4.pmax", x, body.constant(-88)));
-  const scale = body.shift("shl", body.call("i32x4.sub", shifted, body.constant({ bits: 0x4b400000 - 127 })), 23);
-  return body.mul(fraction, scale);
+  return body.mul(fraction, powerOfTwo(body, shifted));
 }
 
-/** 1 / (1 + e^-x), <= 4 ulp; below -87.3 it is 0. Negative x as e^x / (1 + e^x), which keeps the small results. */
+/** 1 / (1 + e^-x), <= 4 ulp; below -88.3 it is 0. The quotient keeps the small results: for x << 0 it is 1 / e^-x. */
 export function sigmoid(body, x) {
-  const e = expNegative(body, body.call("v128.or", x, body.constant(SIGN)));
+  const negative = body.call("f32x4.neg", x);
+  const clamped = body.call("f32x4.pmax", body.call("f32x4.pmin", negative, body.constant(89)), body.constant(-88));
+  const { fraction, shifted } = exponentParts(body, clamped);
+  // At 88.4 the exponent field is all ones: the factor is infinite and the quotient 0.
+  const e = body.mul(fraction, powerOfTwo(body, shifted));
   const one = body.constant(1);
-  const numerator = body.select(e, one, body.shift("shr_s", x, 31));
-  return body.div(numerator, body.add(one, e));
+  return body.div(one, body.add(one, e));
 }
 
-/** Odd polynomial below 0.625, else 1 - 2 e^-2x / (1 + e^-2x). */
+/** An odd function with limits -1 and 1: x P(x^2) / Q(x^2) up to `limit`, where it rounds to the limit. One path for all x needs no selection. */
+function oddRational(body, x, limit, numerator, denominator) {
+  const c = body.call("f32x4.pmax", body.call("f32x4.pmin", x, body.constant(limit)), body.constant(-limit));
+  const t = body.mul(c, c);
+  const p = body.polynomial(t, numerator);
+  const q = body.polynomial(t, denominator);
+  const y = body.div(body.mul(c, p), q);
+  // Rounding may lead past 1, which asin or sqrt(1 - y * y) would not forgive.
+  return body.call("f32x4.pmax", body.call("f32x4.pmin", y, body.constant(1)), body.constant(-1));
+}
+
+/** <= 7 ulp, below 1 on average. */
 export function tanh(body, x) {
-  const sign = body.call("v128.and", x, body.constant(SIGN));
-  const a = body.call("f32x4.abs", x);
-  const t = body.mul(x, x);
-  const p = body.polynomial(t, [-0.005670106969773769, 0.020610133185982704, -0.05373163893818855, 0.13331356644630432, -0.3333328068256378]);
-  const small = body.madd(body.mul(x, t), p, x);
-  const e = expNegative(body, body.mul(a, body.constant(-2)));
-  const one = body.constant(1);
-  const large = body.div(body.sub(one, e), body.add(one, e));
-  return body.select(small, body.call("v128.or", large, sign), body.call("f32x4.lt", a, body.constant(0.625)));
+  const numerator = [
+    -8.43613373602281e-14, 5.257803914471282e-11, -2.0183996696232498e-8, 1.1144257769046817e-5, 0.003103001043200493, 0.13083156943321228, 1,
+  ];
+  return oddRational(body, x, 9.01, numerator, [0.00025447510415688157, 0.024491379037499428, 0.4641648232936859, 1]);
 }
 
-/** Odd polynomial below 0.9, else 1 - e^q(x) with q a fit of log(erfc). */
+/** <= 7 ulp, below 1 on average. */
 export function erf(body, x) {
-  const sign = body.call("v128.and", x, body.constant(SIGN));
-  const a = body.call("f32x4.abs", x);
-  const t = body.mul(x, x);
-  const p = body.polynomial(
-    t,
-    [
-      8.481195982312784e-5, -0.0008168985368683934, 0.00520333603505373, -0.026860341429710388, 0.11283712834119797, -0.37612634897232056,
-      0.12837916612625122,
-    ],
-  );
-  const small = body.madd(x, p, x);
-  // erf is 1 in f32 from 3.92 on; the fit holds to 3.95.
-  const c = body.call("f32x4.pmin", a, body.constant(3.95));
-  const q = body.polynomial(
-    c,
-    [
-      -2.062920066236984e-5, 0.00042908467003144324, -0.0041450620628893375, 0.025051159784197807, -0.10817490518093109, -0.6334420442581177,
-      -1.1294680833816528, 0.0001650076446821913,
-    ],
-  );
-  const large = body.sub(body.constant(1), expNegative(body, q));
-  return body.select(small, body.call("v128.or", large, sign), body.call("f32x4.lt", a, body.constant(0.9)));
+  const numerator = [
+    2.0419672637217445e-6, 0.00028480860055424273, 0.0037796166725456715, 0.052790310233831406, 0.1907840222120285, 1.1283791065216064,
+  ];
+  const denominator = [3.8004040106898174e-5, 0.0011652142275124788, 0.0149974524974823, 0.11425760388374329, 0.5024106502532959, 1];
+  return oddRational(body, x, 3.92, numerator, denominator);
 }
 
 /** log((1 + s) / (1 - s)) after the mantissa has gone to [sqrt(1/2), sqrt(2)). */
@@ -110,10 +105,19 @@ export function log(body, x) {
   return body.select(y, body.constant({ bits: 0x7fc00000 }), body.call("f32x4.ge", x, body.constant(0)));
 }
 
-/** x (1 + erf(x / sqrt 2)) / 2: as good as erf, which for x below about -3 means an absolute error of 1e-7 |x|. */
+/**
+ * x (1 + erf(x / sqrt 2)) / 2 as x / 2 * erfc(-x / sqrt 2), with erfc = e^q and q a fit of its logarithm: no cancellation for x < 0. Error <= 8 ulp
+ * for x > -1, <= 4e-6 of the result down to -5, <= 2e-7 below; the limit at -Infinity is 0 (to 1e-7), where the formula gives NaN.
+ */
 export function gelu(body, x) {
-  const half = body.mul(x, body.constant(0.5));
-  return body.madd(half, erf(body, body.mul(x, body.constant(Math.SQRT1_2))), half);
+  const z = body.call("f32x4.pmin", body.call("f32x4.abs", body.mul(x, body.constant(Math.SQRT1_2))), body.constant(3.95));
+  const fit = [
+    1.5649311535526067e-6, -2.8706283046631142e-5, 0.00020489515736699104, -0.0005605053156614304, -0.0014912689803168178, 0.02057088166475296,
+    -0.10343380272388458, -0.6364784240722656, -1.1283890008926392,
+  ];
+  const e = expNegative(body, body.mul(z, body.polynomial(z, fit)));
+  const half = body.mul(body.call("f32x4.pmax", x, body.constant(-6)), body.constant(0.5));
+  return body.mul(half, body.select(e, body.sub(body.constant(2), e), body.shift("shr_s", x, 31)));
 }
 
 /** The tanh form of gelu: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. */

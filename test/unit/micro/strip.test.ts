@@ -24,6 +24,8 @@ function erf(x: number): number {
   return x < 0 ? -value : value;
 }
 const sigmoid = (x: number): number => (x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x)));
+/** With its limit at -Infinity, where the formula has no value. */
+const gelu = (x: number): number => (x === Number.NEGATIVE_INFINITY ? 0 : (x / 2) * (1 + erf(x / Math.SQRT2)));
 const maximum = (x: number): number => (x < 0 ? 0 : x);
 
 interface Unary {
@@ -42,13 +44,15 @@ const FUNCTIONS: readonly Unary[] = [
   { name: "exp", code: S.EXP, exact: Math.exp, low: -110, high: 90, ulp: 2 },
   { name: "log", code: S.LOG, exact: Math.log, low: 0, high: 1e6, ulp: 4 },
   { name: "log near 1", code: S.LOG, exact: Math.log, low: 0.5, high: 2, ulp: 4 },
-  { name: "tanh", code: S.TANH, exact: Math.tanh, low: -12, high: 12, ulp: 4 },
-  { name: "tanh near 0", code: S.TANH, exact: Math.tanh, low: -0.7, high: 0.7, ulp: 4 },
-  // Below -87.3 the result is 0 where 2^-126 is the exact one.
+  { name: "tanh", code: S.TANH, exact: Math.tanh, low: -12, high: 12, ulp: 7 },
+  { name: "tanh near 0", code: S.TANH, exact: Math.tanh, low: -0.7, high: 0.7, ulp: 7 },
+  // Below -88.3 the result is 0.
   { name: "sigmoid", code: S.SIGMOID, exact: sigmoid, low: -100, high: 40, ulp: 4, absolute: 1.2e-38 },
-  { name: "erf", code: S.ERF, exact: erf, low: -5, high: 5, ulp: 4 },
-  { name: "erf near 0", code: S.ERF, exact: erf, low: -1, high: 1, ulp: 4 },
-  { name: "gelu", code: MicroCode.GELU, exact: (x) => (x / 2) * (1 + erf(x / Math.SQRT2)), low: -8, high: 8, ulp: 4, absolute: 4e-7 },
+  { name: "erf", code: S.ERF, exact: erf, low: -5, high: 5, ulp: 7 },
+  { name: "erf near 0", code: S.ERF, exact: erf, low: -1, high: 1, ulp: 7 },
+  { name: "gelu", code: MicroCode.GELU, exact: gelu, low: -1, high: 8, ulp: 8 },
+  { name: "gelu, negative", code: MicroCode.GELU, exact: gelu, low: -5, high: -1, ulp: 64 },
+  { name: "gelu, far out", code: MicroCode.GELU, exact: gelu, low: -1e4, high: -5, ulp: 4, absolute: 2e-7 },
   {
     name: "gelu, tanh form",
     code: MicroCode.GELU_TANH,
@@ -109,7 +113,7 @@ onEveryBuild((bed) => {
     const found = apply(bed, code, specials);
     specials.forEach((x, i) => {
       const right = exact(x);
-      // 0 x Infinity of silu, gelu and hard swish at -Infinity is NaN in the formula; both are told apart from a number.
+      // 0 x Infinity of silu, gelu's tanh form and hard swish at -Infinity is NaN in the formula; both are told apart from a number.
       if (Number.isNaN(right) || !Number.isFinite(right)) expect([x, found[i]]).toEqual([x, right]);
       else expect(Math.abs(found[i]! - right)).toBeLessThanOrEqual(5e-7);
     });
@@ -172,6 +176,22 @@ onEveryBuild((bed) => {
     expect(bed.e.strip(S.POW, target, target + 64, target, 64, target, 64, 0, 0)).toBe(0);
     expect(bed.e.strip(9999, target, target + 64, target, 64, target, 64, 0, 0)).toBe(0);
     expect(bed.read(target, 16).every(Number.isNaN)).toBe(true);
+  });
+
+  test("functions with limits never pass them", () => {
+    const values = Float32Array.from({ length: 4000 }, (_, i) => i / 200);
+    for (const code of [S.TANH, S.ERF, S.SIGMOID]) {
+      expect(Math.max(...apply(bed, code, values))).toBe(1);
+      expect(
+        Math.min(
+          ...apply(
+            bed,
+            code,
+            values.map((x) => -8 * x),
+          ),
+        ),
+      ).toBe(code === S.SIGMOID ? 0 : -1);
+    }
   });
 
   test("long functions work in place and on empty ranges", () => {
