@@ -1,16 +1,49 @@
-/** `npurt/acl`: the calls of pyACL over the emulated device. Integer handles, results as `[value, ret]` with `ret` last, no exceptions but TypeError for wrong types. */
+/**
+ * `npurt/acl`: the calls of pyACL over the emulated device. Integer handles, results as `[value, ret]` with `ret` last; a call throws nothing but
+ * TypeError for a wrong JavaScript type. To add a family: write lib/acl/families/<name>.ts and bind it here.
+ */
+import { forgetExceptions } from "./exceptions";
+import { callbackCalls } from "./families/callback";
 import { contextCalls } from "./families/context";
+import { copyCalls } from "./families/copy";
 import { deviceCalls } from "./families/device";
 import { errorCalls, errorRuntimeCalls } from "./families/error";
-import { systemCalls } from "./families/system";
+import { eventCalls } from "./families/event";
+import { memoryCalls } from "./families/memory";
+import { notifyCalls } from "./families/notify";
+import { resourceCalls } from "./families/resource";
+import { streamCalls } from "./families/stream";
+import { finalizers, systemCalls } from "./families/system";
+import { timeoutCalls } from "./families/timeout";
+import { utilCalls } from "./families/util";
+import { listeners } from "./last-error";
+import { config, storeProcessText } from "./process";
+import { forgetReports } from "./reports";
+import { forgetResources } from "./resources";
 import { bind } from "./table";
+
+finalizers.add(forgetExceptions).add(forgetReports).add(forgetResources);
+listeners.add((message) => {
+  if (config().errorScope === 1) {
+    storeProcessText(message);
+  }
+});
 
 export const acl = {
   ...bind("", systemCalls),
   ...bind("", errorCalls),
   rt: {
     ...bind("rt.", deviceCalls),
+    ...bind("rt.", resourceCalls),
     ...bind("rt.", contextCalls),
+    ...bind("rt.", streamCalls),
+    ...bind("rt.", timeoutCalls),
+    ...bind("rt.", eventCalls),
+    ...bind("rt.", notifyCalls),
+    ...bind("rt.", callbackCalls),
+    ...bind("rt.", memoryCalls),
+    ...bind("rt.", copyCalls),
     ...bind("rt.", errorRuntimeCalls),
   },
+  util: bind("util.", utilCalls),
 };

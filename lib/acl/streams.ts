@@ -8,6 +8,7 @@ import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
 import { encodeHandle, expectHandle, HandleType, sameGeneration } from "./handles";
 import { nap } from "./process";
 import { ContextCore } from "../runtime/context-core";
+import { tellExceptions } from "./exceptions";
 import { blockOn } from "./waiting";
 
 export interface AclStream {
@@ -178,7 +179,9 @@ export function syncStream(stream: AclStream, timeoutMs: number, what: string): 
   const { machine } = stream.device;
   checkStopped(stream, what);
   stream.core.context.check();
-  if (!blockOn(stream.device, stream.index, machine.core.tail(stream.index), timeoutMs)) {
+  const done = blockOn(stream.device, stream.index, machine.core.tail(stream.index), timeoutMs);
+  tellExceptions();
+  if (!done) {
     checkStopped(stream, what);
     const why = Number.isFinite(timeoutMs) ? `is not done after ${timeoutMs} ms` : "waits for something that cannot happen any more (a deadlock)";
     throw new AclError(507046, `${what}: ${stream.core.name} ${why}: ${machine.describeHead(stream.index)}`);

@@ -2,6 +2,7 @@
  * The table behind `npurt/acl`. A family file holds entries; from an entry come the function on the `acl` object (arguments checked, errors caught),
  * its type, and its row in docs/acl.md. There is no other place where a parity call is described.
  */
+import { AclError } from "../errors/acl-error";
 import type { Arg } from "./args";
 import { capture } from "./last-error";
 
@@ -66,6 +67,16 @@ export function tableRows(): readonly TableRow[] {
   return rows;
 }
 
+/** An error that still has something to say in place of the value, such as the index of the entry that was wrong. */
+export class AclFailure extends AclError {
+  readonly value: unknown;
+
+  constructor(error: AclError, value: unknown) {
+    super(error.code, error.message, { reason: error.reason, solution: error.solution, cause: error });
+    this.value = value;
+  }
+}
+
 function answer(entry: Call, value: unknown, code: number): unknown {
   switch (entry.returns) {
     case "ret":
@@ -96,7 +107,14 @@ function bindOne(name: string, entry: Call): (...args: unknown[]) => unknown {
     const args = entry.args.map((one, index) => one.check(given[index], label));
     let value: unknown = entry.none;
     const code = capture(label, entry.quiet === true, () => {
-      value = entry.run(...args);
+      try {
+        value = entry.run(...args);
+      } catch (error) {
+        if (error instanceof AclFailure) {
+          value = error.value;
+        }
+        throw error;
+      }
       return entry.returns === "ret" && typeof value === "number" ? value : 0;
     });
     return answer(entry, value, code);

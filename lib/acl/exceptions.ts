@@ -1,0 +1,97 @@
+/** Exception callbacks: told of every fault of every device of this thread when the thread next looks, whatever context it was in. */
+import { AclError } from "../errors/acl-error";
+import { invalidParam } from "../errors/make";
+import { Header, Layout } from "../host/layout";
+import { type FaultInfo, readFault } from "../runtime/failures";
+import { type AclDevice, deviceHooks, devicesHere, userId } from "./devices";
+import { HandleTable, HandleType } from "./handles";
+import { threadId } from "node:worker_threads";
+
+export interface ExceptionInfo {
+  readonly taskId: number;
+  readonly streamId: number;
+  readonly threadId: number;
+  readonly deviceId: number;
+  readonly errorCode: number;
+  readonly text: string;
+}
+export type ExceptionCallback = (info: number) => void;
+
+const infos = new HandleTable<ExceptionInfo>(HandleType.EXCEPTION);
+const callbacks = new Set<ExceptionCallback>();
+/** The one of set_exception_info_callback. */
+let single: ExceptionCallback | null = null;
+/** Faults of a device that were told. */
+const told = new Map<AclDevice, number>();
+
+function faultCount(device: AclDevice): number {
+  return Atomics.load(device.machine.words, (Layout.HEADER + Header.FAULT_COUNT) >> 2);
+}
+
+deviceHooks.push((device) => told.set(device, faultCount(device)));
+
+function tell(device: AclDevice, fault: FaultInfo): void {
+  const { sequence, stream } = fault.task;
+  const handle = infos.add({
+    taskId: sequence % 2 ** 32,
+    streamId: stream,
+    threadId,
+    deviceId: userId(device.index),
+    errorCode: fault.code,
+    text: fault.text,
+  });
+  try {
+    single?.(handle);
+    for (const callback of callbacks) {
+      callback(handle);
+    }
+  } finally {
+    infos.remove(handle, "exception info");
+  }
+}
+
+/** Tells of what is new. Called where the thread learns of failures anyway: when it synchronizes or queries. */
+export function tellExceptions(): void {
+  for (const device of devicesHere()) {
+    const count = faultCount(device);
+    const from = told.get(device) ?? count;
+    told.set(device, count);
+    if (count === from || (single === null && callbacks.size === 0)) {
+      continue;
+    }
+    for (let number = from + 1; number <= count; number++) {
+      const fault = readFault(device.machine, number);
+      if (fault !== undefined) {
+        tell(device, fault);
+      }
+    }
+  }
+}
+
+export function setSingle(callback: ExceptionCallback | null): void {
+  single = callback;
+}
+
+export function registerException(callback: ExceptionCallback): void {
+  if (callbacks.has(callback)) {
+    throw invalidParam("exception_info_callback_register: this function is registered already");
+  }
+  callbacks.add(callback);
+}
+
+export function unregisterException(callback: ExceptionCallback): void {
+  if (!callbacks.delete(callback)) {
+    throw new AclError(107000, "exception_info_callback_unregister: this function is not registered; pass the one that was");
+  }
+}
+
+/** @throws AclError 107017 outside of the callback that got the handle */
+export function exceptionInfo(handle: number, what: string): ExceptionInfo {
+  return infos.get(handle, what);
+}
+
+export function forgetExceptions(): void {
+  single = null;
+  callbacks.clear();
+  told.clear();
+}

@@ -1,0 +1,96 @@
+/** Notifies, counting or not: each is a 64-bit word of device memory that streams write to and wait for. */
+import { AclError } from "../errors/acl-error";
+import { PoolTag } from "../host/layout";
+import { type AclContext, stamp } from "./contexts";
+import { type AclDevice, deviceIfOpen, NOTIFY_LIMIT, NotifyWord, Shared } from "./devices";
+import { encodeHandle, expectHandle, HandleType, sameGeneration } from "./handles";
+import { contextEnds } from "./lifecycle";
+import { exclusively } from "./process";
+import { setWord } from "./waiting";
+
+export interface AclNotify {
+  readonly device: AclDevice;
+  readonly index: number;
+  readonly context: number;
+  /** Offset of its word. */
+  readonly word: number;
+}
+
+const WORD_BYTES = 8;
+const STATES: Readonly<Partial<Record<HandleType, number>>> = { [HandleType.NOTIFY]: 1, [HandleType.COUNT_NOTIFY]: 2 };
+
+function get(device: AclDevice, notify: number, word: NotifyWord): number {
+  return Atomics.load(device.shared, device.notifyAt(notify, word));
+}
+
+function set(device: AclDevice, notify: number, word: NotifyWord, value: number): void {
+  Atomics.store(device.shared, device.notifyAt(notify, word), value);
+}
+
+/** Offset of the words of all notifies; made with the first. */
+function wordsOf(device: AclDevice): number {
+  let base = device.get(Shared.NOTIFY_WORDS) >>> 0;
+  if (base === 0) {
+    base = device.machine.allocate(NOTIFY_LIMIT * WORD_BYTES, PoolTag.SCRATCH, "the words of notifies");
+    device.machine.bytes.fill(0, base, base + NOTIFY_LIMIT * WORD_BYTES);
+    device.set(Shared.NOTIFY_WORDS, base | 0);
+  }
+  return base;
+}
+
+/** @throws AclError 207009 with nothing leaked */
+export function createNotify({ device, index: context }: AclContext, type: HandleType.NOTIFY | HandleType.COUNT_NOTIFY, flags: number): number {
+  return exclusively(() => {
+    const limit = Math.min(device.soc.notifies, NOTIFY_LIMIT);
+    if (!device.take(Shared.NOTIFIES, limit)) {
+      throw new AclError(207009, `create_notify: device ${device.index} (${device.soc.name}) has ${limit} notifies; destroy some`);
+    }
+    const base = wordsOf(device);
+    let index = 0;
+    while (get(device, index, NotifyWord.STATE) !== 0) {
+      index++;
+    }
+    const generation = get(device, index, NotifyWord.GENERATION) + 1;
+    set(device, index, NotifyWord.GENERATION, generation);
+    set(device, index, NotifyWord.CONTEXT, context + 1);
+    set(device, index, NotifyWord.FLAGS, flags);
+    setWord(device.machine, base + index * WORD_BYTES, 0n);
+    set(device, index, NotifyWord.STATE, STATES[type]!);
+    return encodeHandle(type, device.index, stamp(device, generation), index);
+  });
+}
+
+/** @throws AclError 107000 for null, 107017 for another type or a destroyed notify */
+export function notifyOf(handle: number, type: HandleType.NOTIFY | HandleType.COUNT_NOTIFY, what: string): AclNotify {
+  const parts = expectHandle(handle, type, `${what}: notify`);
+  const device = deviceIfOpen(parts.device);
+  if (
+    device === undefined ||
+    get(device, parts.index, NotifyWord.STATE) !== STATES[type] ||
+    !sameGeneration(parts, stamp(device, get(device, parts.index, NotifyWord.GENERATION)))
+  ) {
+    throw new AclError(107017, `${what}: the notify is destroyed, by itself or with its context; create another`);
+  }
+  const word = wordsOf(device) + parts.index * WORD_BYTES;
+  return { device, index: parts.index, context: get(device, parts.index, NotifyWord.CONTEXT) - 1, word };
+}
+
+function free(device: AclDevice, index: number): void {
+  set(device, index, NotifyWord.STATE, 0);
+  device.give(Shared.NOTIFIES);
+}
+
+export function destroyNotify({ device, index }: AclNotify): void {
+  exclusively(() => free(device, index));
+}
+
+contextEnds.push(({ device, index }) => {
+  for (let notify = 0, left = device.get(Shared.NOTIFIES); left > 0 && notify < NOTIFY_LIMIT; notify++) {
+    if (get(device, notify, NotifyWord.STATE) !== 0) {
+      left--;
+      if (get(device, notify, NotifyWord.CONTEXT) === index + 1) {
+        free(device, notify);
+      }
+    }
+  }
+});
