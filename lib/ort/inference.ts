@@ -4,7 +4,7 @@ import type { ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { aborted, invalidHandle, invalidParam } from "../errors/make";
 import type { Device } from "../runtime/device";
-import type { LoadOptions } from "../runtime/executor";
+import type { LoadOptions, RunOptions } from "../runtime/executor";
 import type { Tensor as RuntimeTensor } from "../runtime/tensor";
 import type { Results } from "../runtime/types";
 import { deviceFor } from "./device";
@@ -68,11 +68,11 @@ export class HostSession implements InferenceSessionInterface {
     }
     const tensors = feedsOf(feeds, this.inputNames);
     const outputs = directOutputs(fetches, this.outputNames);
-    const executor = model.executor ?? (await model.executorFor(shapesOf(tensors)));
-    const results: Results =
-      signal === undefined && outputs === undefined
-        ? await executor.run(tensors)
-        : await executor.run(tensors, { ...(signal === undefined ? {} : { signal }), ...(outputs === undefined ? {} : { outputs }) });
+    const extra = runOptions(signal, outputs);
+    const results =
+      model.executor === undefined
+        ? await model.with(tensors, (executor, left) => executor.run(left, extra))
+        : await model.executor.run(tensors, extra);
     return collect(fetches, results, outputs !== undefined);
   }
 
@@ -132,7 +132,7 @@ function sourceOf(first: unknown, second: unknown, third: unknown, fourth: unkno
   return { source: new Uint8Array(first, second, length), options };
 }
 
-/** Compiles for the sizes that open dims are given, if those leave none open. */
+/** Compiles for the sizes that open dims are given, if those leave none open and nothing else is missing. */
 async function compileFor(model: LoadedModel, sizes: Readonly<Record<string, number>> | undefined): Promise<void> {
   const { inputs } = model.info;
   for (const name of Object.keys(sizes ?? {})) {
@@ -146,8 +146,7 @@ async function compileFor(model: LoadedModel, sizes: Readonly<Record<string, num
   );
   if (sizes !== undefined && Object.values(shapes).every((dims) => dims.every((dim) => typeof dim === "number"))) {
     const complete = shapes as Record<string, number[]>;
-    const executor = await model.executorFor(complete);
-    await executor.warmUp({ shapes: complete });
+    await model.executor?.warmUp({ shapes: complete });
   }
 }
 
@@ -165,8 +164,11 @@ function feedsOf(feeds: unknown, inputNames: readonly string[]): Record<string, 
   return tensors;
 }
 
-function shapesOf(tensors: Readonly<Record<string, RuntimeTensor>>): Record<string, readonly number[]> {
-  return Object.fromEntries(Object.entries(tensors).map(([name, { dims }]) => [name, dims]));
+/** Undefined where there is nothing to say: a run without options takes the shortest way. */
+function runOptions(signal: AbortSignal | undefined, outputs: Results | undefined): RunOptions | undefined {
+  return signal === undefined && outputs === undefined
+    ? undefined
+    : { ...(signal === undefined ? {} : { signal }), ...(outputs === undefined ? {} : { outputs }) };
 }
 
 // What users see it called.

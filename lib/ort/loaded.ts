@@ -1,89 +1,192 @@
 /**
- * A model behind a session: its executor, or, where the model cannot be compiled before the sizes of its inputs are known, the wish for one.
- * The runtime compiles at load with 1 for every open dim. Some models have no meaning at that size (a picture of one pixel does not survive
- * the first stride); they are compiled when they are first fed.
+ * A model behind a session: its executor, or, where it cannot be compiled before something is fed, what is needed to make one then.
+ * Two things may be missing at load. Sizes: the runtime takes 1 for every open dim, and some models have no meaning at that size (a picture of one
+ * pixel does not survive the first stride). Values: where a shape is computed from an input (the target of a Reshape, the axes of a sum), the
+ * program depends on the numbers fed. Such a model is compiled for the sizes and values that it is fed, and kept for the next run with the same.
  */
 import fs from "node:fs/promises";
 import path from "node:path";
 import { modelInfo } from "../compile/bind";
-import type { ModelInfo } from "../compile/types";
+import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { invalidHandle } from "../errors/make";
 import { importOnnx } from "../import/onnx/model";
 import { requireOps } from "../ops/registry";
 import { Executor, type LoadOptions } from "../runtime/executor";
-import type { Shapes } from "../runtime/types";
+import { checkFeeds } from "../runtime/feeds";
+import type { Tensor } from "../runtime/tensor";
+import { withValues } from "./specialize";
 
 export type ModelSource = string | Uint8Array;
+type Tensors = Readonly<Record<string, Tensor>>;
 
-/** Errors that other sizes may not have: shapes that do not fit, attributes or forms that depend on them. */
-const MAY_DEPEND_ON_SIZES: ReadonlySet<unknown> = new Set([100017, 100021, 100024, 100026]);
+/** Errors that other sizes or values may not have: shapes that do not fit, attributes or forms that depend on them. */
+const MAY_DEPEND_ON_FEEDS: ReadonlySet<unknown> = new Set([100017, 100021, 100024, 100026]);
+/** Executors that a model keeps for values it was fed. */
+const MOST_EXECUTORS = 16;
+
+/** What a compilation waits for: the file, and the inputs whose values may matter, in the order in which they are tried. */
+interface Deferred {
+  readonly bytes: Uint8Array;
+  readonly folder: string | undefined;
+  readonly cause: unknown;
+  readonly choices: readonly (readonly string[])[];
+}
+
+interface Entry {
+  readonly executor: Promise<Executor>;
+  users: number;
+}
 
 export class LoadedModel {
   readonly info: ModelInfo;
-  readonly #source: ModelSource;
   readonly #options: LoadOptions;
+  readonly #deferred: Deferred | undefined;
   #executor: Executor | undefined;
-  #loading: Promise<Executor> | undefined;
+  /** By the values that are compiled in, least recently used first. */
+  readonly #entries = new Map<string, Entry>();
+  /** The choice that has worked. */
+  #choice = 0;
   #released = false;
 
-  private constructor(info: ModelInfo, executor: Executor | undefined, source: ModelSource, options: LoadOptions) {
+  private constructor(info: ModelInfo, options: LoadOptions, executor: Executor | undefined, deferred: Deferred | undefined) {
     this.info = info;
-    this.#executor = executor;
-    this.#source = source;
     this.#options = options;
+    this.#executor = executor;
+    this.#deferred = deferred;
   }
 
-  /** @throws AclError as Executor.load, unless only the sizes are missing */
+  /** @throws AclError as Executor.load, unless what it says may change with what is fed */
   static async load(source: ModelSource, options: LoadOptions): Promise<LoadedModel> {
     try {
       const executor = await Executor.load(source, options);
-      return new LoadedModel(executor.metadata, executor, source, options);
+      return new LoadedModel(executor.metadata, options, executor, undefined);
     } catch (error) {
-      const code = error instanceof AclError ? error.code : undefined;
-      const info = MAY_DEPEND_ON_SIZES.has(code) ? await openModel(source) : undefined;
-      if (info === undefined) {
+      if (!(error instanceof AclError) || !MAY_DEPEND_ON_FEEDS.has(error.code)) {
         throw error;
       }
-      return new LoadedModel(info, undefined, source, options);
+      const bytes = typeof source === "string" ? await fs.readFile(source) : source;
+      const folder = typeof source === "string" ? path.dirname(path.resolve(source)) : undefined;
+      const model = importOnnx(bytes, folder);
+      requireOps(model.graph.nodes);
+      const info = modelInfo(model);
+      const choices = choicesOf(info.inputs);
+      if (choices.length === 0) {
+        throw error;
+      }
+      return new LoadedModel(info, options, undefined, { bytes, folder, cause: error, choices });
     }
   }
 
-  /** The executor if it is there: the way of all runs but the first of a model without sizes. */
+  /** The executor of a model that needs nothing but its feeds: the way of nearly all runs. */
   get executor(): Executor | undefined {
     return this.#executor;
   }
 
-  /** The executor, compiled for `shapes` if it has to be made now. Runs that come meanwhile wait for the same one. */
-  async executorFor(shapes: Shapes): Promise<Executor> {
+  /** Calls `use` with the executor for these feeds and those of them that it takes; the others are compiled in. */
+  async with<T>(fed: Tensors, use: (executor: Executor, feeds: Tensors) => Promise<T>): Promise<T> {
     if (this.#executor !== undefined) {
-      return this.#executor;
+      return use(this.#executor, fed);
     }
-    this.#loading ??= Executor.load(this.#source, { ...this.#options, shapes });
-    try {
-      const executor = await this.#loading;
-      if (this.#released) {
-        executor.dispose();
-        throw invalidHandle("the session was released before its first run could begin; create another");
+    const { choices, cause } = this.#deferred!;
+    const tensors = checkFeeds(this.info, fed, this.info.name || "model");
+    for (let choice = this.#choice; choice < choices.length; choice++) {
+      const [values, feeds] = divide(tensors, choices[choice]!);
+      const entry = this.#entryFor(values, feeds);
+      entry.users++;
+      try {
+        const executor = await entry.executor.catch((error) => {
+          if (!(error instanceof AclError) || !MAY_DEPEND_ON_FEEDS.has(error.code)) {
+            throw error;
+          }
+          return undefined;
+        });
+        if (this.#released) {
+          throw invalidHandle("the session was released before its run could begin; create another");
+        }
+        if (executor !== undefined) {
+          this.#choice = choice;
+          if (choices[choice]!.length === 0) {
+            this.#executor = executor;
+          }
+          return await use(executor, feeds);
+        }
+      } finally {
+        entry.users--;
       }
-      this.#executor = executor;
-      return executor;
-    } finally {
-      this.#loading = undefined;
+    }
+    throw cause;
+  }
+
+  #entryFor(values: Tensors, feeds: Tensors): Entry {
+    const key = keyOf(values);
+    const found = this.#entries.get(key);
+    if (found !== undefined) {
+      this.#entries.delete(key);
+      this.#entries.set(key, found);
+      return found;
+    }
+    const { bytes, folder } = this.#deferred!;
+    const shapes = Object.fromEntries(Object.entries(feeds).map(([name, { dims }]) => [name, dims]));
+    const model = Object.keys(values).length === 0 ? bytes : withValues(bytes, values);
+    const executor = Executor.load(model, { ...this.#options, ...(folder === undefined ? {} : { folder }), shapes });
+    const entry = { executor, users: 0 };
+    this.#entries.set(key, entry);
+    executor.then(
+      (loaded) => this.#released && loaded.dispose(),
+      () => this.#entries.delete(key),
+    );
+    this.#evict();
+    return entry;
+  }
+
+  #evict(): void {
+    for (const [key, entry] of this.#entries) {
+      if (this.#entries.size <= MOST_EXECUTORS) {
+        return;
+      }
+      if (entry.users === 0) {
+        this.#entries.delete(key);
+        disposeLater(entry);
+      }
     }
   }
 
   dispose(): void {
     this.#released = true;
     this.#executor?.dispose();
+    for (const entry of this.#entries.values()) {
+      disposeLater(entry);
+    }
+    this.#entries.clear();
   }
 }
 
-/** What the file declares, if it leaves a dim open and every operator of it is known. */
-async function openModel(source: ModelSource): Promise<ModelInfo | undefined> {
-  const bytes = typeof source === "string" ? await fs.readFile(source) : source;
-  const model = importOnnx(bytes, typeof source === "string" ? path.dirname(path.resolve(source)) : undefined);
-  requireOps(model.graph.nodes);
-  const info = modelInfo(model);
-  return info.inputs.some(({ dims }) => dims.some((dim) => typeof dim === "string")) ? info : undefined;
+function disposeLater({ executor }: Entry): void {
+  executor.then(
+    (loaded) => loaded.dispose(),
+    () => {}, // whoever waits for it is told
+  );
+}
+
+/** None where a size is open; then the integers that may say a shape; then small floats too (scales, the ends of a range). */
+function choicesOf(inputs: readonly ValueInfo[]): string[][] {
+  const isSmall = ({ dims }: ValueInfo): boolean => dims.length <= 1;
+  const isWhole = ({ dtype }: ValueInfo): boolean => /^(u?int|bool)/.test(dtype);
+  const none = inputs.some(({ dims }) => dims.some((dim) => typeof dim === "string")) ? [[]] : [];
+  const whole = inputs.filter((input) => isSmall(input) && isWhole(input)).map(({ name }) => name);
+  const small = inputs.filter(isSmall).map(({ name }) => name);
+  return [...none, ...(whole.length > 0 ? [whole] : []), ...(small.length > whole.length ? [small] : [])];
+}
+
+function divide(tensors: Tensors, names: readonly string[]): [Tensors, Tensors] {
+  const entries = Object.entries(tensors);
+  const among = (wanted: boolean): Tensors => Object.fromEntries(entries.filter(([name]) => names.includes(name) === wanted));
+  return [among(true), among(false)];
+}
+
+function keyOf(values: Tensors): string {
+  return Object.entries(values)
+    .map(([name, { dims, data }]) => `${name}[${dims.join()}]${Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64")}`)
+    .join(";");
 }
