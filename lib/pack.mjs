@@ -6,7 +6,11 @@
 import fs from "node:fs";
 import path from "node:path";
 
-const ENTRIES = { "main.js": "lib/index.js", "compiler.js": "lib/compile/compile.js" };
+const ENTRIES = {
+  "main.js": ["lib/index.js"],
+  // The compiler, and what nearly every operator family requires.
+  "compiler.js": ["lib/compile/compile.js", "lib/ops/arithmetic.js", "lib/ops/packing.js", "lib/ops/upgrade.js", "lib/ops/window.js"],
+};
 /** Of these packages only one file is wanted: their entries load many more. Name as required -> file. */
 const PARTS = { "@bufbuild/protobuf/wire": "node_modules/@bufbuild/protobuf/dist/cjs/wire/binary-encoding.js" };
 
@@ -39,21 +43,21 @@ export function pack(root) {
       if (target !== undefined) collect(target, into);
     }
   };
-  for (const [file, entry] of Object.entries(ENTRIES)) collect(entry, file);
+  for (const [file, entries] of Object.entries(ENTRIES)) for (const entry of entries) collect(entry, file);
 
+  /** The code of a module with what it requires taken from the packs: `load` loads from the pack that it is itself in. */
+  const linked = (name, load) =>
+    read(name).replace(REQUIRE, (whole, specifier) => {
+      const target = resolve(name, specifier);
+      const holder = packOf.get(target);
+      if (holder !== undefined) return load(holder, target);
+      // A part of the pack stands in another folder than the module did.
+      return target === undefined || !packOf.has(name) ? whole : `require("./${target}")`;
+    });
   const bodyOf = (name) => {
-    const folder = path.posix.dirname(name);
-    const code = read(name)
-      .replace(REQUIRE, (whole, specifier) => {
-        const target = resolve(name, specifier);
-        if (target === undefined) return whole;
-        const holder = packOf.get(target);
-        if (holder === undefined) return `require(${JSON.stringify(target.startsWith(".") ? target : `./${target}`)})`;
-        return holder === packOf.get(name) || holder === "main.js"
-          ? `load(${JSON.stringify(target)})`
-          : `require("./${holder}").load(${JSON.stringify(target)})`;
-      })
-      .replace(/\b__dirname\b/g, `(__dirname + "/${folder}")`);
+    const own = packOf.get(name);
+    const take = (holder, target) => (holder === own || holder === "main.js" ? `__load("${target}")` : `require("./${holder}").load("${target}")`);
+    const code = linked(name, take).replace(/\b__dirname\b/g, `(__dirname + "/${path.posix.dirname(name)}")`);
     // In parentheses V8 compiles a function at once; otherwise it would read every module twice.
     return `${JSON.stringify(name)}: (function (exports) {${code}\n})`;
   };
@@ -62,30 +66,34 @@ export function pack(root) {
     const bodies = `{\n${names.map(bodyOf).join(",\n")}\n}`;
     fs.writeFileSync(
       path.join(dist, file),
-      file === "main.js" ? mainText(bodies) : `"use strict";\nconst { load, add } = require("./main.js");\nexports.load = load;\nadd(${bodies});\n`,
+      file === "main.js"
+        ? mainText(bodies)
+        : `"use strict";\nconst { load: __load, add } = require("./main.js");\nexports.load = __load;\nadd(${bodies});\n`,
     );
   }
-  for (const [name, file] of packOf) {
-    if (name.startsWith("node_modules/")) continue;
-    const up = path.posix.relative(path.posix.dirname(name), file);
-    fs.writeFileSync(path.join(dist, name), `module.exports = require("${up}").load("${name}");\n`);
+  const emitted = ["lib", "asm/abi"].flatMap((folder) =>
+    fs.readdirSync(path.join(dist, folder), { recursive: true }).map((file) => `${folder}/${file.replaceAll("\\", "/")}`),
+  );
+  for (const name of emitted.filter((each) => each.endsWith(".js"))) {
+    const take = (holder, target) => `require("${path.posix.relative(path.posix.dirname(name), holder)}").load("${target}")`;
+    fs.writeFileSync(path.join(dist, name), packOf.has(name) ? `module.exports = ${take(packOf.get(name), name)};\n` : linked(name, take));
   }
 }
 
 function mainText(bodies) {
   return `"use strict";
-const loaded = Object.create(null);
-const bodies = ${bodies};
+const __loaded = Object.create(null);
+const __bodies = ${bodies};
 /** A module by its path from dist; as in Node, a circle of modules sees what is there so far. */
-function load(name) {
-  let exports = loaded[name];
+function __load(name) {
+  let exports = __loaded[name];
   if (exports === undefined) {
-    exports = loaded[name] = {};
-    bodies[name](exports);
+    exports = __loaded[name] = {};
+    __bodies[name](exports);
   }
   return exports;
 }
-exports.load = load;
-exports.add = (more) => Object.assign(bodies, more);
+exports.load = __load;
+exports.add = (more) => Object.assign(__bodies, more);
 `;
 }

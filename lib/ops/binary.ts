@@ -31,7 +31,7 @@ interface Binary extends Arithmetic {
   /** Comparisons and logic give bool. */
   readonly gives?: "bool";
   readonly tolerance?: Tolerance;
-  readonly samples: readonly Sample[];
+  readonly samples: () => readonly Sample[];
 }
 
 function binary({ name, newest, strip, takes, gives, real, whole, tolerance = EXACT, samples }: Binary): AnyOp {
@@ -53,7 +53,7 @@ function binary({ name, newest, strip, takes, gives, real, whole, tolerance = EX
   });
 }
 
-const NUMBERS: readonly Sample[] = [
+const numbers = (): readonly Sample[] => [
   sample("same shape", { a: ramp([3, 5]), b: positive([3, 5], 0.5) }),
   sample("row", { a: ramp([3, 5]), b: positive([5]) }),
   sample("column", { a: ramp([4, 3, 5]), b: positive([3, 1]) }),
@@ -64,8 +64,9 @@ const NUMBERS: readonly Sample[] = [
   rejects("shapes that do not meet", { a: ramp([3, 5]), b: ramp([4]) }, 100021, /do not broadcast/),
   rejects("mixed types", { a: ramp([3]), b: values("int32", [3], [1, 2, 3]) }, 100026, /mixes float32 and int32/),
 ];
-const int32 = sample("int32 wraps", { a: values("int32", [4], [2147483647, -7, 7, 100000]), b: values("int32", [4], [1, 2, -2, 100000]) });
-const int64 = sample("int64", { a: values("int64", [3], [9007199254740993n, -7n, 7n]), b: values("int64", [3], [1n, 2n, -2n]) });
+const int32 = (): Sample =>
+  sample("int32 wraps", { a: values("int32", [4], [2147483647, -7, 7, 100000]), b: values("int32", [4], [1, 2, -2, 100000]) });
+const int64 = (): Sample => sample("int64", { a: values("int64", [3], [9007199254740993n, -7n, 7n]), b: values("int64", [3], [1n, 2n, -2n]) });
 
 const divide = (a: bigint, b: bigint): bigint => (b === 0n ? 0n : a / b); // the device's rule for zero: nothing traps
 const power = (a: bigint, b: bigint): bigint => (b < 0n ? (a === 1n ? 1n : a === -1n ? (b % 2n === 0n ? 1n : -1n) : 0n) : a ** b);
@@ -77,7 +78,7 @@ export const Add = binary({
   takes: "number",
   real: (a, b) => a + b,
   whole: (a, b) => a + b,
-  samples: [...NUMBERS, int32, int64],
+  samples: () => [...numbers(), int32(), int64()],
 });
 export const Sub = binary({
   name: "Sub",
@@ -86,7 +87,7 @@ export const Sub = binary({
   takes: "number",
   real: (a, b) => a - b,
   whole: (a, b) => a - b,
-  samples: [...NUMBERS, int32, int64],
+  samples: () => [...numbers(), int32(), int64()],
 });
 export const Mul = binary({
   name: "Mul",
@@ -95,7 +96,7 @@ export const Mul = binary({
   takes: "number",
   real: (a, b) => a * b,
   whole: (a, b) => a * b,
-  samples: [...NUMBERS, int32, int64],
+  samples: () => [...numbers(), int32(), int64()],
 });
 export const Div = binary({
   name: "Div",
@@ -104,17 +105,17 @@ export const Div = binary({
   takes: "number",
   real: (a, b) => a / b,
   whole: divide,
-  samples: [...NUMBERS, int32, int64],
+  samples: () => [...numbers(), int32(), int64()],
 });
 
-const TRUTHS = [
+const truths = (): readonly Sample[] => [
   sample("bool", { a: values("bool", [4], [0, 0, 1, 1]), b: values("bool", [4], [0, 1, 0, 1]) }),
   rejects("floats", { a: ramp([2]), b: ramp([2]) }, 100026, /float32/),
 ];
-export const And = binary({ name: "And", newest: 7, strip: "and", takes: "bool", gives: "bool", real: (a, b) => (a && b ? 1 : 0), samples: TRUTHS });
-export const Or = binary({ name: "Or", newest: 7, strip: "or", takes: "bool", gives: "bool", real: (a, b) => (a || b ? 1 : 0), samples: TRUTHS });
+export const And = binary({ name: "And", newest: 7, strip: "and", takes: "bool", gives: "bool", real: (a, b) => (a && b ? 1 : 0), samples: truths });
+export const Or = binary({ name: "Or", newest: 7, strip: "or", takes: "bool", gives: "bool", real: (a, b) => (a || b ? 1 : 0), samples: truths });
 
-const COMPARED: readonly Sample[] = [
+const compared = (): readonly Sample[] => [
   sample("floats", { a: ramp([3, 5]), b: ramp([5]) }),
   sample("int64", { a: values("int64", [3], [9007199254740993n, 2n, 3n]), b: values("int64", [3], [9007199254740992n, 2n, 4n]) }),
 ];
@@ -126,7 +127,7 @@ export const Equal = binary({
   gives: "bool",
   real: (a, b) => +(a === b),
   whole: (a, b) => (a === b ? 1n : 0n),
-  samples: COMPARED,
+  samples: compared,
 });
 export const Less = binary({
   name: "Less",
@@ -136,7 +137,7 @@ export const Less = binary({
   gives: "bool",
   real: (a, b) => +(a < b),
   whole: (a, b) => (a < b ? 1n : 0n),
-  samples: COMPARED,
+  samples: compared,
 });
 export const LessOrEqual = binary({
   name: "LessOrEqual",
@@ -146,7 +147,7 @@ export const LessOrEqual = binary({
   gives: "bool",
   real: (a, b) => +(a <= b),
   whole: (a, b) => (a <= b ? 1n : 0n),
-  samples: COMPARED,
+  samples: compared,
 });
 export const Greater = binary({
   name: "Greater",
@@ -156,7 +157,7 @@ export const Greater = binary({
   gives: "bool",
   real: (a, b) => +(a > b),
   whole: (a, b) => (a > b ? 1n : 0n),
-  samples: COMPARED,
+  samples: compared,
 });
 export const GreaterOrEqual = binary({
   name: "GreaterOrEqual",
@@ -166,7 +167,7 @@ export const GreaterOrEqual = binary({
   gives: "bool",
   real: (a, b) => +(a >= b),
   whole: (a, b) => (a >= b ? 1n : 0n),
-  samples: COMPARED,
+  samples: compared,
 });
 
 /** The exponent may be of another type: it is converted to the type of the base. */
@@ -190,7 +191,7 @@ export const Pow = defineOp({
     b.elementwise([base, exponent], (s, x, y) => s.op("pow", x, s.cast(y, stripType(base.dtype))));
   },
   tolerance: { relative: 2e-5, absolute: 1e-7, why: "exp(y * log(x)) in f32" },
-  samples: [
+  samples: () => [
     sample("squares", { base: ramp([3, 5]), exponent: scalar(2) }),
     sample("roots", { base: positive([3, 5]), exponent: positive([5], 0.5) }),
     sample("integer exponent", { base: ramp([4]), exponent: values("int64", [4], [1n, 2n, 3n, 0n]) }),
@@ -235,7 +236,7 @@ function variadic(name: string, newest: number, strip: StripOpName, f: Arithmeti
       });
     },
     tolerance: { relative: 1e-6, absolute: 1e-6, why: "each step is rounded to f32" },
-    samples: [
+    samples: () => [
       sample("one", { inputs: [ramp([2, 3])] }),
       sample("nineteen", { inputs: Array.from({ length: 19 }, (_, i) => noise([3, 4], i + 1)) }),
       sample("three, broadcast", { inputs: [ramp([2, 3]), positive([3]), ramp([2, 1], 0.5)] }),
@@ -268,7 +269,7 @@ export const Where = defineOp({
     return [mapTensors({ real: (c, a, b) => (c ? a! : b!), whole: (c, a, b) => (c ? a! : b!) }, [wide, x, y], out!)];
   },
   lower: (b, { condition, x, y }) => b.elementwise([condition, x, y], (s, c, a, e) => s.op("select", c, a, e)),
-  samples: [
+  samples: () => [
     sample("broadcast", { condition: values("bool", [3, 1], [1, 0, 1]), x: ramp([3, 4]), y: ramp([4], 2) }),
     sample("int64", { condition: values("bool", [2], [1, 0]), x: values("int64", [2], [9007199254740993n, 2n]), y: values("int64", [2], [3n, 4n]) }),
   ],
@@ -309,7 +310,7 @@ export const Clip = defineOp({
     });
   },
   tolerance: EXACT,
-  samples: [
+  samples: () => [
     sample("both", { x: ramp([3, 5], 1), min: scalar(-2), max: scalar(3) }),
     sample("low only", { x: ramp([9], 1), min: scalar(-1) }),
     sample("high at run time", { x: ramp([9], 1), min: undefined, max: values("float32", [], [2]) }),

@@ -98,7 +98,7 @@ export const Conv = defineOp({
     });
   },
   tolerance: { relative: 1e-5, absolute: 2e-5, why: "f32 sums over taps and channels against float64" },
-  samples: [
+  samples: () => [
     sample(
       "3x3 with pads and bias",
       { x: noise([1, 3, 7, 6]), weights: fixed(noise([4, 3, 3, 3], 2)), bias: fixed(noise([4], 3)) },

@@ -90,7 +90,8 @@ export interface OpDefinition<I extends readonly string[] = readonly string[], A
   reference(inputs: Named<I, Tensor>, attributes: Attributes<A>, types: readonly ConcreteType[]): readonly Tensor[];
   lower(b: Lowering, inputs: Named<I, Operand>, attributes: Attributes<A>): void;
   readonly tolerance?: Tolerance;
-  readonly samples: readonly Sample[];
+  /** Small models that check the operator. Built-in operators give a function, which nothing calls while models are loaded or run. */
+  readonly samples: readonly Sample[] | (() => readonly Sample[]);
 }
 export interface ConcreteType {
   readonly dtype: DtypeName;
@@ -98,9 +99,22 @@ export interface ConcreteType {
 }
 
 /** An operator with its types forgotten, as the registry and the passes handle it. */
-export type AnyOp = OpDefinition<readonly string[], AttributeSpecs>;
+export interface AnyOp extends OpDefinition<readonly string[], AttributeSpecs> {
+  readonly samples: readonly Sample[];
+}
 
 export function defineOp<const I extends readonly string[], A extends AttributeSpecs = Record<string, never>>(definition: OpDefinition<I, A>): AnyOp {
+  const { samples } = definition;
+  if (typeof samples === "function") {
+    let made: readonly Sample[] | undefined;
+    Object.defineProperty(definition, "samples", {
+      enumerable: true,
+      get() {
+        made ??= samples();
+        return made;
+      },
+    });
+  }
   return definition as unknown as AnyOp;
 }
 

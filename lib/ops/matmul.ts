@@ -136,7 +136,7 @@ export const MatMul = defineOp({
     });
   },
   tolerance: SUMMED,
-  samples: [
+  samples: () => [
     sample("3x4 by 4x5", { a: ramp([3, 4]), b: noise([4, 5]) }),
     sample("weights packed", { a: noise([7, 33]), b: fixed(noise([33, 19], 2)) }),
     sample("batch", { a: noise([2, 3, 4]), b: noise([2, 4, 5], 3) }),
@@ -204,7 +204,7 @@ export const Gemm = defineOp({
     });
   },
   tolerance: SUMMED,
-  samples: [
+  samples: () => [
     sample("plain", { a: noise([3, 4]), b: noise([4, 5], 2), c: noise([3, 5], 3) }),
     sample("weights packed, row bias", { a: noise([6, 17]), b: fixed(noise([17, 9], 2)), c: fixed(noise([9], 3)) }),
     sample(

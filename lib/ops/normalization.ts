@@ -56,7 +56,7 @@ export const BatchNormalization = defineOp({
     });
   },
   tolerance: { relative: 1e-5, absolute: 1e-5, why: "statistics folded to two f32 numbers" },
-  samples: [
+  samples: () => [
     sample("constants", {
       x: noise([2, 3, 4, 5]),
       scale: fixed(positive([3])),

@@ -99,7 +99,7 @@ export const Pad = defineOp({
     const cut = (view: View, at: readonly number[]): View => at.reduce((v, start, axis) => sliceView(v, axis, start, part.count[axis]!), view);
     b.copy(cut(target, part.to), cut(data.view, part.from));
   },
-  samples: [
+  samples: () => [
     sample("zeros", { data: ramp([2, 3]), pads: axesOf(1, 0, 0, 2) }),
     sample("value and axes", { data: ramp([2, 3]), pads: axesOf(1, 1), value: scalar(7), axes: axesOf(-1) }),
     sample("negative", { data: ramp([4, 5]), pads: axesOf(-1, 1, 0, -2) }),

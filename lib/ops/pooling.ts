@@ -83,7 +83,7 @@ export const MaxPool = defineOp({
     }
     lowerPool(b, "max", x, attributes);
   },
-  samples: [
+  samples: () => [
     sample("2x2", { x: ramp([1, 3, 6, 6]) }, { attributes: { kernel_shape: [2, 2], strides: [2, 2] } }),
     sample("3x3 with pads", { x: noise([1, 2, 7, 7]) }, { attributes: { kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1] } }),
     sample("ceil mode", { x: noise([1, 1, 6, 6]) }, { attributes: { kernel_shape: [3, 3], strides: [2, 2], ceil_mode: 1 } }),
@@ -106,7 +106,7 @@ export const AveragePool = defineOp({
   reference: ({ x }, attributes, [out]) => [referencePool(attributes.count_include_pad ? "average_include_pad" : "average", x, attributes, out!)],
   lower: (b, { x }, attributes) => lowerPool(b, attributes.count_include_pad ? "average_include_pad" : "average", x, attributes),
   tolerance: { relative: 1e-6, absolute: 1e-6, why: "f32 sums" },
-  samples: [
+  samples: () => [
     sample("2x2", { x: ramp([1, 3, 6, 6]) }, { attributes: { kernel_shape: [2, 2], strides: [2, 2] } }),
     sample("pads not counted", { x: noise([1, 2, 5, 5]) }, { attributes: { kernel_shape: [3, 3], pads: [1, 1, 1, 1] } }),
     sample("pads counted", { x: noise([1, 2, 5, 5]) }, { attributes: { kernel_shape: [3, 3], pads: [1, 1, 1, 1], count_include_pad: 1 } }),
@@ -146,7 +146,7 @@ function globalPool(name: string, kind: "mean" | "max"): AnyOp {
       b.reduce(kind, { ...target, dims: target.dims.slice(0, 2), strides: target.strides.slice(0, 2) }, x.view, spatial);
     },
     tolerance: { relative: 2e-6, absolute: 1e-6, why: "f32 sums" },
-    samples: [
+    samples: () => [
       sample("2-D", { x: noise([2, 3, 5, 7]) }),
       sample("1-D", { x: noise([1, 4, 9]) }),
       rejects("no spatial dims", { x: ramp([2, 3]) }, 100021, /no spatial dims/),

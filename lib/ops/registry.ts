@@ -3,30 +3,44 @@ import { AclError } from "../errors/acl-error";
 import { nearestName } from "../errors/make";
 import type { Node } from "../graph/ir";
 import type { AnyOp } from "./define";
-import * as binary from "./binary";
-import * as constant from "./constant";
-import * as convolution from "./convolution";
-import * as matmul from "./matmul";
-import * as movement from "./movement";
-import * as normalization from "./normalization";
-import * as padding from "./padding";
-import * as pooling from "./pooling";
-import * as reduction from "./reduction";
-import * as reshape from "./reshape";
-import * as unary from "./unary";
 
-const FAMILIES: readonly Readonly<Record<string, unknown>>[] = [
-  unary,
-  binary,
-  constant,
-  reshape,
-  movement,
-  padding,
-  reduction,
-  matmul,
-  convolution,
-  pooling,
-  normalization,
+interface Family {
+  /** In ONNX's domain, or "domain:Name". */
+  readonly names: readonly string[];
+  load(): Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Which file has which operators: a family is loaded with the first node that needs it, since reading and running all of them would cost every start
+ * more than a small model's whole compilation. A test holds this list against what the files define.
+ */
+export const FAMILIES: readonly Family[] = [
+  {
+    names: [
+      ...["Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Erf", "Abs", "Neg", "Floor", "Ceil", "Reciprocal", "Not", "LeakyRelu", "Identity"],
+      "Dropout",
+    ],
+    load: () => require("./unary"),
+  },
+  {
+    names: [
+      ...["Add", "Sub", "Mul", "Div", "And", "Or", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Pow", "Min", "Max", "Sum", "Mean"],
+      ...["Where", "Clip"],
+    ],
+    load: () => require("./binary"),
+  },
+  { names: ["Constant", "ConstantOfShape", "Cast"], load: () => require("./constant") },
+  { names: ["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape"], load: () => require("./reshape") },
+  { names: ["Transpose", "Concat", "Slice", "Split", "Expand", "Gather"], load: () => require("./movement") },
+  { names: ["Pad"], load: () => require("./padding") },
+  {
+    names: ["ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "Softmax", "LogSoftmax"],
+    load: () => require("./reduction"),
+  },
+  { names: ["MatMul", "Gemm"], load: () => require("./matmul") },
+  { names: ["Conv"], load: () => require("./convolution") },
+  { names: ["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"], load: () => require("./pooling") },
+  { names: ["BatchNormalization"], load: () => require("./normalization") },
 ];
 /** The newest operator set whose forms have been compared with ours. */
 export const NEWEST_OPSET = 25;
@@ -34,21 +48,29 @@ export const NEWEST_OPSET = 25;
 const isOp = (value: unknown): value is AnyOp => typeof value === "object" && value !== null && "lower" in value && "infer" in value;
 const keyOf = (domain: string, name: string): string => `${domain}:${name}`;
 
-const table = new Map<string, AnyOp>();
-const users = new Set<AnyOp>();
+/** Families that are not loaded yet, by the keys of their operators. */
+const waiting = new Map<string, Family>();
 for (const family of FAMILIES) {
-  for (const op of Object.values(family)) {
-    if (isOp(op)) {
-      add(op);
+  for (const name of family.names) {
+    waiting.set(name.includes(":") ? name : keyOf("", name), family);
+  }
+}
+/** Operators of loaded families. */
+const builtIn = new Map<string, AnyOp>();
+const users = new Map<string, AnyOp>();
+
+function load(family: Family): void {
+  for (const op of Object.values(family.load())) {
+    const key = isOp(op) ? keyOfOp(op) : undefined;
+    if (key !== undefined) {
+      builtIn.set(key, op as AnyOp);
+      waiting.delete(key);
     }
   }
 }
 
-function add(op: AnyOp): void {
-  const { onnx } = op.names;
-  if (onnx) {
-    table.set(keyOf(onnx[2] ?? "", onnx[0]), op);
-  }
+function keyOfOp({ names: { onnx } }: AnyOp): string | undefined {
+  return onnx && keyOf(onnx[2] ?? "", onnx[0]);
 }
 
 /** Adds (or replaces) an operator for every model compiled from now on in this thread. Models that use it are compiled on the calling thread. */
@@ -57,15 +79,26 @@ export function registerOp(op: AnyOp): void {
   if (typeof name !== "string" || name === "" || typeof op.infer !== "function" || typeof op.lower !== "function" || !Array.isArray(op.inputs)) {
     throw new AclError(100000, "registerOp: an operator needs names.onnx, inputs, infer, reference and lower; see defineOp");
   }
-  users.add(op);
-  add(op);
+  users.set(keyOfOp(op) as string, op);
 }
 
 export const hasUserOps = (): boolean => users.size > 0;
-export const allOps = (): AnyOp[] => [...new Set(table.values())];
+
+/** Every operator; loads all families. */
+export function allOps(): AnyOp[] {
+  for (const family of new Set(waiting.values())) {
+    load(family);
+  }
+  return [...new Map([...builtIn, ...users]).values()];
+}
 
 export function findOp(node: Node): AnyOp | undefined {
-  return table.get(keyOf(node.domain, node.op));
+  const key = keyOf(node.domain, node.op);
+  const family = users.has(key) ? undefined : waiting.get(key);
+  if (family !== undefined) {
+    load(family);
+  }
+  return users.get(key) ?? builtIn.get(key);
 }
 
 /** @throws AclError 100024 that lists every node of the model that has no operator */

@@ -3,7 +3,7 @@ import { roundTo, type Tensor } from "../graph/tensor";
 import type { StripOpName } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type AnyOp, defineOp, float, int, type Tolerance } from "./define";
-import { noise, positive, ramp, rejects, type Sample, sample, values } from "./sample";
+import { noise, positive, ramp, rejects, type Sample, type SampleInput, sample, values } from "./sample";
 
 const EXACT: Tolerance = { relative: 0, absolute: 0, why: "one correctly rounded operation" };
 const POLYNOMIAL: Tolerance = { relative: 2e-6, absolute: 1e-7, why: "f32 polynomial against float64" };
@@ -16,10 +16,12 @@ interface Unary {
   readonly whole?: (x: bigint) => bigint;
   readonly takes: "float" | "number" | "bool";
   readonly tolerance?: Tolerance;
-  readonly samples?: readonly Sample[];
+  readonly samples?: () => readonly Sample[];
 }
 
-function unary({ name, newest, strip, real, whole, takes, tolerance = EXACT, samples = [] }: Unary): AnyOp {
+const none = (): readonly Sample[] => [];
+
+function unary({ name, newest, strip, real, whole, takes, tolerance = EXACT, samples = none }: Unary): AnyOp {
   return defineOp({
     names: { onnx: [name, newest] },
     inputs: ["x"],
@@ -31,13 +33,15 @@ function unary({ name, newest, strip, real, whole, takes, tolerance = EXACT, sam
     reference: ({ x }, _, [out]) => [mapTensors({ real, ...(whole ? { whole } : {}) }, [x], out!)],
     lower: (b, { x }) => b.elementwise([x], (s, value) => s.op(strip, value)),
     tolerance,
-    samples:
-      takes === "bool" ? samples : [sample("both signs", { x: ramp([3, 5]) }), sample("longer than a strip", { x: noise([2, 1031]) }), ...samples],
+    samples: () =>
+      takes === "bool"
+        ? samples()
+        : [sample("both signs", { x: ramp([3, 5]) }), sample("longer than a strip", { x: noise([2, 1031]) }), ...samples()],
   });
 }
 
 const abs = (x: bigint): bigint => (x < 0n ? -x : x);
-const INTEGERS = values("int32", [5], [-3, 0, 7, -2147483648, 2147483647]);
+const integers = (): SampleInput => values("int32", [5], [-3, 0, 7, -2147483648, 2147483647]);
 
 /** |error| < 1e-15: the series near 0, the continued fraction far from it. */
 export function erf(x: number): number {
@@ -86,7 +90,7 @@ export const Log = unary({
   real: Math.log,
   takes: "float",
   tolerance: POLYNOMIAL,
-  samples: [sample("positive", { x: positive([4, 7]) })],
+  samples: () => [sample("positive", { x: positive([4, 7]) })],
 });
 export const Sqrt = unary({
   name: "Sqrt",
@@ -94,7 +98,7 @@ export const Sqrt = unary({
   strip: "sqrt",
   real: Math.sqrt,
   takes: "float",
-  samples: [sample("positive", { x: positive([4, 7]) }), rejects("integers", { x: INTEGERS }, 100026, /int32/)],
+  samples: () => [sample("positive", { x: positive([4, 7]) }), rejects("integers", { x: integers() }, 100026, /int32/)],
 });
 export const Erf = unary({ name: "Erf", newest: 13, strip: "erf", real: erf, takes: "float", tolerance: { ...POLYNOMIAL, absolute: 5e-7 } });
 export const Abs = unary({
@@ -104,7 +108,7 @@ export const Abs = unary({
   real: Math.abs,
   whole: abs,
   takes: "number",
-  samples: [sample("int32", { x: INTEGERS })],
+  samples: () => [sample("int32", { x: integers() })],
 });
 export const Neg = unary({
   name: "Neg",
@@ -113,7 +117,7 @@ export const Neg = unary({
   real: (x) => -x,
   whole: (x) => -x,
   takes: "number",
-  samples: [sample("int32", { x: INTEGERS })],
+  samples: () => [sample("int32", { x: integers() })],
 });
 export const Floor = unary({ name: "Floor", newest: 13, strip: "floor", real: Math.floor, takes: "float" });
 export const Ceil = unary({ name: "Ceil", newest: 13, strip: "ceil", real: Math.ceil, takes: "float" });
@@ -123,7 +127,7 @@ export const Reciprocal = unary({
   strip: "reciprocal",
   real: (x) => 1 / x,
   takes: "float",
-  samples: [sample("positive", { x: positive([4, 7]) })],
+  samples: () => [sample("positive", { x: positive([4, 7]) })],
 });
 export const Not = unary({
   name: "Not",
@@ -131,7 +135,7 @@ export const Not = unary({
   strip: "not",
   real: (x) => (x ? 0 : 1),
   takes: "bool",
-  samples: [sample("bool", { x: values("bool", [3], [1, 0, 1]) }), rejects("floats", { x: ramp([2]) }, 100026, /float32/)],
+  samples: () => [sample("bool", { x: values("bool", [3], [1, 0, 1]) }), rejects("floats", { x: ramp([2]) }, 100026, /float32/)],
 });
 
 export const LeakyRelu = defineOp({
@@ -150,7 +154,7 @@ export const LeakyRelu = defineOp({
       return s.op("select", s.op("lt", v, s.constant(type, 0)), s.op("mul", v, s.constant(type, alpha)), v);
     }),
   tolerance: { relative: 1e-6, absolute: 0, why: "alpha is rounded to f32" },
-  samples: [sample("default slope", { x: ramp([3, 4]) }), sample("slope 0.3", { x: ramp([7]) }, { attributes: { alpha: 0.3 } })],
+  samples: () => [sample("default slope", { x: ramp([3, 4]) }), sample("slope 0.3", { x: ramp([7]) }, { attributes: { alpha: 0.3 } })],
 });
 
 export const Identity = defineOp({
@@ -161,7 +165,7 @@ export const Identity = defineOp({
   sameBytes: true,
   reference: ({ x }) => [x],
   lower: (b, { x }) => b.alias(x.view),
-  samples: [sample("floats", { x: ramp([2, 3]) }), sample("int64", { x: values("int64", [2], [1n, -1n]) })],
+  samples: () => [sample("floats", { x: ramp([2, 3]) }), sample("int64", { x: values("int64", [2], [1n, -1n]) })],
 });
 
 /** Inference form: the data passes, and the mask (if anybody asks) is all true. */
@@ -188,5 +192,5 @@ export const Dropout = defineOp({
       b.map(b.target(1), [], (s) => s.constant("i32", 1));
     }
   },
-  samples: [sample("passes", { data: ramp([2, 3]) }), sample("mask", { data: ramp([2, 3]) }, { outputs: 2 })],
+  samples: () => [sample("passes", { data: ramp([2, 3]) }), sample("mask", { data: ramp([2, 3]) }, { outputs: 2 })],
 });
