@@ -1,7 +1,7 @@
 /** Pointers as parity calls take them: device addresses, pinned host addresses, and addresses of JavaScript buffers. */
 import { invalidParam } from "../errors/make";
 import { checkRange, deviceAddress, hostAddress, placeOf } from "../runtime/address";
-import { type Pointer } from "./args";
+import type { Pointer } from "./args";
 import { type AclDevice, deviceIfOpen, Shared } from "./devices";
 import { hostBytes, isHostBuffer } from "./host-memory";
 import { AclError } from "../errors/acl-error";
@@ -56,7 +56,9 @@ export function resolve(pointer: Pointer, sizeBytes: number, what: string): Spot
   const address = unalias(pointer, sizeBytes);
   const place = placeOf(address);
   if (place === undefined) {
-    throw invalidParam(`${what}: 0x${address.toString(16)} is no address: it is below every device's memory, or a handle; pass what malloc or bytes_to_ptr returned`);
+    throw invalidParam(
+      `${what}: 0x${address.toString(16)} is no address: it is below every device's memory, or a handle; pass what malloc or bytes_to_ptr returned`,
+    );
   }
   const device = deviceIfOpen(place.device);
   if (device === undefined) {

@@ -102,17 +102,22 @@ function story(device: AclDevice, offset: number): string {
   if (start === 0) {
     return "it is in no live allocation: freed before, or never allocated";
   }
-  return start === offset ? "it was not allocated by this call's counterpart" : `it points ${offset - start} bytes into an allocation; pass its start`;
+  return start === offset
+    ? "it was not allocated by this call's counterpart"
+    : `it points ${offset - start} bytes into an allocation; pass its start`;
 }
 
 /** free and free_host. @throws AclError 107000 */
 export function freePointer(pointer: Pointer, pinned: boolean, what: string): void {
   if (typeof pointer !== "number" || pointer === 0) {
-    throw invalidParam(`${what}: ${pointer === 0 ? "the address is null" : "an array was passed"}; pass what ${pinned ? "malloc_host" : "malloc"} returned`);
+    throw invalidParam(
+      `${what}: ${pointer === 0 ? "the address is null" : "an array was passed"}; pass what ${pinned ? "malloc_host" : "malloc"} returned`,
+    );
   }
   const place = placeOf(pointer);
   if (place === undefined || pointer >= HOST_TAG !== pinned) {
-    const looks = place === undefined ? "is no address of a device" : pinned ? "is device memory; call free" : "looks like a host pointer; call free_host";
+    const looks =
+      place === undefined ? "is no address of a device" : pinned ? "is device memory; call free" : "looks like a host pointer; call free_host";
     throw invalidParam(`${what}: 0x${pointer.toString(16)} ${looks}`);
   }
   const device = deviceIfOpen(place.device);

@@ -48,14 +48,8 @@ export const integer = (name: string): Arg<number> => arg(name, "an integer", wh
 export const handle = (name: string): Arg<number> => arg(name, "an integer handle", whole);
 
 /** A 64-bit word: an integer, or a BigInt where a number is not exact. */
-export const word64 = (name: string): Arg<bigint> =>
-  arg(name, "an integer", (value) => {
-    if (typeof value === "bigint") {
-      return BigInt.asUintN(64, value);
-    }
-    const number = whole(value);
-    return number === undefined ? undefined : BigInt.asUintN(64, BigInt(number));
-  });
+export const word64 = (name: string): Arg<number | bigint> =>
+  arg<number | bigint>(name, "an integer", (value) => (typeof value === "bigint" ? value : whole(value)));
 
 export const real = (name: string): Arg<number> => arg(name, "a number", (value) => (typeof value === "number" ? value : undefined));
 
@@ -65,10 +59,11 @@ export const text = (name: string): Arg<string> => arg(name, "a string", (value)
 export const pointer = (name: string): Arg<Pointer> =>
   arg<Pointer>(name, "an address or a typed array", (value) => (ArrayBuffer.isView(value) ? value : whole(value)));
 
-export const bytes = (name: string): Arg<Uint8Array> =>
-  arg(name, "a Buffer or Uint8Array", (value) => (ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined));
+export const bytes = (name: string): Arg<ArrayBufferView> =>
+  arg(name, "a Buffer or typed array", (value) => (ArrayBuffer.isView(value) ? value : undefined));
 
-type Callback = (...args: never[]) => unknown;
+// biome-ignore lint/suspicious/noExplicitAny: the caller knows what it gives its own callback.
+type Callback = (argument: any) => unknown;
 
 /** A function of this thread, or the name of an export of the module that `util.start_thread` was given. */
 export const callback = (name: string): Arg<Callback | string> =>
@@ -78,7 +73,9 @@ export const callback = (name: string): Arg<Callback | string> =>
 
 /** A function, or null to take an earlier one away. */
 export const callbackOrNull = <F extends Callback>(name: string): Arg<F | null> => {
-  const inner = arg<F | "none">(name, "a function or null", (value) => (typeof value === "function" ? (value as F) : value === null || value === undefined ? "none" : undefined));
+  const inner = arg<F | "none">(name, "a function or null", (value) =>
+    typeof value === "function" ? (value as F) : value === null || value === undefined ? "none" : undefined,
+  );
   return { ...inner, check: (value, call) => (inner.check(value, call) === "none" ? null : (value as F)) };
 };
 

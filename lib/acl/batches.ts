@@ -35,7 +35,9 @@ function locationType(attribute: Readonly<Record<string, unknown>> | undefined, 
 function checkShape({ targets, targetSizes, sources, sizes, attrs, attrsIndexes }: Batch, what: string): void {
   const { length } = targets;
   if (length === 0 || sources.length !== length || sizes.length !== length || targetSizes.length !== length) {
-    throw invalidParam(`${what}: ${length} targets, ${targetSizes.length} target sizes, ${sources.length} sources and ${sizes.length} sizes; pass lists of one length above 0`);
+    throw invalidParam(
+      `${what}: ${length} targets, ${targetSizes.length} target sizes, ${sources.length} sources and ${sizes.length} sizes; pass lists of one length above 0`,
+    );
   }
   const rising = attrsIndexes.every((at, index) => at >= 0 && at < length && (index === 0 ? at === 0 : at > attrsIndexes[index - 1]!));
   if (attrs.length === 0 || attrs.length !== attrsIndexes.length || !rising) {

@@ -100,10 +100,16 @@ function checkEmulator(emulator: EmulatorConfig): void {
   checkInteger(where, "lanes", emulator.lanes, 0, 4096);
   oneOf("driver", emulator.driver, ["threads", "sim", "inline"]);
   oneOf("clock", emulator.clock, ["virtual", "wall"]);
-  oneOf("soc", emulator.soc, SOC_PROFILES.map(({ name }) => name));
+  oneOf(
+    "soc",
+    emulator.soc,
+    SOC_PROFILES.map(({ name }) => name),
+  );
   const virtual = emulator.clock === "virtual";
   if (emulator.driver !== undefined && emulator.clock !== undefined && virtual !== (emulator.driver === "sim")) {
-    throw invalidParam(`${where}: clock "${emulator.clock}" and driver "${emulator.driver}" do not go together; the sim driver has the virtual clock, the others the wall's`);
+    throw invalidParam(
+      `${where}: clock "${emulator.clock}" and driver "${emulator.driver}" do not go together; the sim driver has the virtual clock, the others the wall's`,
+    );
   }
 }
 

@@ -54,7 +54,10 @@ function viewOf(device: AclDevice, index: number): AclContext {
 export function makeContext(device: AclDevice): AclContext {
   const { machine, soc } = device;
   if (!device.take(Shared.STREAMS, Math.min(soc.streams, STREAM_LIMIT))) {
-    throw new AclError(207008, `create_context: device ${device.index} has no stream left for the default stream (limit ${soc.streams}); destroy streams first`);
+    throw new AclError(
+      207008,
+      `create_context: device ${device.index} has no stream left for the default stream (limit ${soc.streams}); destroy streams first`,
+    );
   }
   const index = machine.table(() => machine.core.createContext());
   if (index < 0) {

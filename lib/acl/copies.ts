@@ -27,7 +27,9 @@ const HIGHEST = 5_242_880;
 
 export function checkKind(kind: number, what: string): void {
   if (Kind[kind] === undefined) {
-    throw invalidParam(`${what}: kind is ${kind}; pass 0 (host to host), 1 (host to device), 2 (device to host), 3 (device to device) or 4 (by the addresses)`);
+    throw invalidParam(
+      `${what}: kind is ${kind}; pass 0 (host to host), 1 (host to device), 2 (device to host), 3 (device to device) or 4 (by the addresses)`,
+    );
   }
 }
 
@@ -123,7 +125,9 @@ function checkRows({ width, height, targetPitch, sourcePitch, kind }: Rows, what
     throw invalidParam(`${what}: width ${width} and height ${height}; pass 1 to ${WIDEST} and 1 to ${HIGHEST}`);
   }
   if (width > targetPitch || width > sourcePitch) {
-    throw invalidParam(`${what}: width ${width} is more than a pitch (target ${targetPitch}, source ${sourcePitch}); pass pitches of at least the width`);
+    throw invalidParam(
+      `${what}: width ${width} is more than a pitch (target ${targetPitch}, source ${sourcePitch}); pass pitches of at least the width`,
+    );
   }
 }
 

@@ -198,7 +198,10 @@ function open(index: number): AclDevice {
 
 function attach(index: number): AclDevice {
   if (config().emulator.driver === "inline" || config().emulator.driver === "sim" || config().emulator.clock === "virtual") {
-    throw new AclError(207000, `set_device: device ${index} runs on the thread that opened it (driver "sim" or "inline"); configure emulator.driver "threads" to use it from several`);
+    throw new AclError(
+      207000,
+      `set_device: device ${index} runs on the thread that opened it (driver "sim" or "inline"); configure emulator.driver "threads" to use it from several`,
+    );
   }
   let post: DevicePost | undefined = findDevice(index);
   try {

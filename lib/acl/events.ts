@@ -74,7 +74,10 @@ export function createEvent({ device, index: context }: AclContext, kind: EventK
   const counted = kind !== EventKind.EXTENDED;
   const limit = Math.min(device.soc.events, EVENT_LIMIT);
   if (counted && !device.take(Shared.EVENTS, limit)) {
-    throw new AclError(207007, `create_event: device ${device.index} (${device.soc.name}) has ${limit} events; destroy some, or use create_event_ex_with_flag`);
+    throw new AclError(
+      207007,
+      `create_event: device ${device.index} (${device.soc.name}) has ${limit} events; destroy some, or use create_event_ex_with_flag`,
+    );
   }
   const event = device.machine.table(() => device.machine.core.createEvent());
   if (event < 0) {

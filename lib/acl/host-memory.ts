@@ -63,7 +63,9 @@ export function hostBytes(address: number, sizeBytes: number, what: string): Uin
   const range = rangeOf(address);
   const buffer = range?.buffer.deref();
   if (range === undefined || buffer === undefined) {
-    throw invalidParam(`${what}: 0x${address.toString(16)} points to a JavaScript buffer that is gone; keep the buffer as long as its address is in use`);
+    throw invalidParam(
+      `${what}: 0x${address.toString(16)} points to a JavaScript buffer that is gone; keep the buffer as long as its address is in use`,
+    );
   }
   const offset = address - range.start;
   if (offset + sizeBytes > range.sizeBytes) {

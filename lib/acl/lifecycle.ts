@@ -38,7 +38,7 @@ export function allocationsOf(device: AclDevice): number[] {
   const { core } = device.machine;
   const found: number[] = [];
   for (let start = core.nextAllocation(0) >>> 0; start !== 0; start = core.nextAllocation(start) >>> 0) {
-    if (((core.allocationOwner(start) & OWNER_MASK) >>> 0) === ACL_OWNER) {
+    if ((core.allocationOwner(start) & OWNER_MASK) >>> 0 === ACL_OWNER) {
       found.push(start);
     }
   }

@@ -64,7 +64,10 @@ function serve({ device: index, stream, release, run, argument }: Report): void 
   try {
     const body = typeof run === "function" ? run : callbackModule[run];
     if (typeof body !== "function") {
-      throw new AclError(107015, `process_report: the thread's module exports no function "${String(run)}"; export it, or pass another name to launch_callback`);
+      throw new AclError(
+        107015,
+        `process_report: the thread's module exports no function "${String(run)}"; export it, or pass another name to launch_callback`,
+      );
     }
     (body as Callback)(argument);
   } finally {
@@ -123,7 +126,10 @@ export function launchHostFunction(stream: AclStream, run: Callback, argument: u
 
 export function subscribe(stream: AclStream, thread: number): void {
   if (thread < 0 || thread > MOST_THREAD) {
-    throw new AclError(107000, `subscribe_report: thread ${thread} does not exist; pass a thread id: 0 is the main thread, others come from util.start_thread`);
+    throw new AclError(
+      107000,
+      `subscribe_report: thread ${thread} does not exist; pass a thread id: 0 is the main thread, others come from util.start_thread`,
+    );
   }
   if (thread === threadId) {
     if (subscribedDevice !== undefined && subscribedDevice.streams > 0 && subscribedDevice.index !== stream.device.index) {
@@ -229,4 +235,3 @@ export function forgetReports(): void {
   hostSubscriptions.clear();
   subscribedDevice = undefined;
 }
-

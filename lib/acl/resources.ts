@@ -72,14 +72,17 @@ export function useStream(stream: AclStream): void {
 
 export function unuseStream(stream: AclStream): void {
   if (used?.handle !== stream.handle) {
-    throw new AclError(107000, "unuse_stream_res_in_current_thread: this thread does not use that stream's limits; pass the stream that was given to use_stream_res_in_current_thread");
+    throw new AclError(
+      107000,
+      "unuse_stream_res_in_current_thread: this thread does not use that stream's limits; pass the stream that was given to use_stream_res_in_current_thread",
+    );
   }
   used = undefined;
 }
 
 /** What kernels of this thread may use: the used stream's limits, else the device's. */
 export function threadLimit(device: AclDevice, type: number, what: string): number {
-  return used !== undefined && used.core.live ? streamLimit(used, type, what) : deviceLimit(device, type, what);
+  return used?.core.live ? streamLimit(used, type, what) : deviceLimit(device, type, what);
 }
 
 export function forgetResources(): void {

@@ -47,7 +47,15 @@ export type Bound<E> =
   E extends Call<infer A, infer R, infer K>
     ? (
         ...args: Optionals<A> extends infer O extends readonly unknown[] ? O : never
-      ) => K extends "ret" ? number : K extends "[value, ret]" ? [R, number] : K extends "[...values, ret]" ? (R extends readonly unknown[] ? [...R, number] : never) : R
+      ) => K extends "ret"
+        ? number
+        : K extends "[value, ret]"
+          ? [R, number]
+          : K extends "[...values, ret]"
+            ? R extends readonly unknown[]
+              ? [...R, number]
+              : never
+            : R
     : never;
 
 // biome-ignore lint/suspicious/noExplicitAny: entries of different argument types share one record; `any` is the only supertype of their `run`.

@@ -38,7 +38,10 @@ const end = (state, message) => {
 export function startThread(target: string, args: readonly unknown[]): number {
   const at = target.lastIndexOf("#");
   if (at <= 0 || at === target.length - 1) {
-    throw new AclError(107000, `start_thread: "${target}" names no function; pass "path/of/module.js#export", since a function cannot go to another thread`);
+    throw new AclError(
+      107000,
+      `start_thread: "${target}" names no function; pass "path/of/module.js#export", since a function cannot go to another thread`,
+    );
   }
   const control = new SharedArrayBuffer(CONTROL_BYTES);
   const file = path.resolve(target.slice(0, at));

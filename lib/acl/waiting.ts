@@ -34,6 +34,8 @@ export function addHostCall(call: HostCall): void {
 }
 
 let serving = false;
+/** Host functions served so far: whoever blocks sees that something moved. */
+let served = 0;
 
 /** Serves what is due. True if it did something. */
 function serveHostCalls(): boolean {
@@ -46,6 +48,7 @@ function serveHostCalls(): boolean {
     for (const call of hostCalls) {
       if (call.device.machine.core.fence(call.stream) >= call.marker) {
         hostCalls.delete(call);
+        served++;
         call.serve();
         did = true;
       }
@@ -109,7 +112,8 @@ export function blockOn(device: AclDevice, stream: number, sequence: number, tim
       return false;
     }
     const slice = Math.min(leftMs, hostCalls.size > 0 ? SHORT_MS : SLICE_MS);
-    if (machine.block(stream, sequence, slice)) {
+    const before = served;
+    if (machine.block(stream, sequence, slice) || served !== before) {
       continue;
     }
     if (driver.name === "threads") {

@@ -2,7 +2,16 @@
 import { invalidParam } from "../../errors/make";
 import { anything, callback, callbackOrNull, handle, integer } from "../args";
 import { type ExceptionCallback, exceptionInfo, registerException, setSingle, unregisterException } from "../exceptions";
-import { launchCallback, launchHostFunction, processHostFunction, processReport, subscribe, subscribeHost, unsubscribe, unsubscribeHost } from "../reports";
+import {
+  launchCallback,
+  launchHostFunction,
+  processHostFunction,
+  processReport,
+  subscribe,
+  subscribeHost,
+  unsubscribe,
+  unsubscribeHost,
+} from "../reports";
 import { ownStream } from "../streams";
 import { call } from "../table";
 

@@ -10,7 +10,15 @@ import { type AclStream, checkLaunch, ownStream, submitTask, syncStream } from "
 import { call } from "../table";
 
 const COPY_ARGS = [pointer("dst"), integer("destMax"), pointer("src"), integer("count"), integer("kind")] as const;
-const ROW_ARGS = [pointer("dst"), integer("dpitch"), pointer("src"), integer("spitch"), integer("width"), integer("height"), integer("kind")] as const;
+const ROW_ARGS = [
+  pointer("dst"),
+  integer("dpitch"),
+  pointer("src"),
+  integer("spitch"),
+  integer("width"),
+  integer("height"),
+  integer("kind"),
+] as const;
 const SET_ARGS = [pointer("dst"), integer("maxCount"), integer("value"), integer("count")] as const;
 const BATCH_ARGS = [
   list("dsts", integer),

@@ -89,7 +89,10 @@ function abortTasks(device: AclDevice, ms: number): void {
     for (const context of contextsOf(device)) {
       for (const stream of streamsOf(context)) {
         if (!emptyStream(streamView(device, stream), StreamState.LIVE, ms === 0 ? Number.POSITIVE_INFINITY : ms)) {
-          throw new AclError(107035, `device_task_abort: stream ${stream} of device ${device.index} does not stop within ${ms} ms; reset the device by force`);
+          throw new AclError(
+            107035,
+            `device_task_abort: stream ${stream} of device ${device.index} does not stop within ${ms} ms; reset the device by force`,
+          );
         }
       }
     }
@@ -394,7 +397,10 @@ export const deviceCalls = {
     doc: "Only in saturation mode, which is not emulated.",
     refused: 207000,
     run(): void {
-      throw new AclError(207000, "get_overflow_status: works in saturation mode only, and the device computes in INFNAN mode; look for NaN in the results");
+      throw new AclError(
+        207000,
+        "get_overflow_status: works in saturation mode only, and the device computes in INFNAN mode; look for NaN in the results",
+      );
     },
   }),
   reset_overflow_status: call({

@@ -96,7 +96,10 @@ function synchronize(handle: number, timeoutMs: number, what: string): void {
   const place = recordOf(event);
   if (place !== undefined && !blockOn(event.device, place.stream, place.sequence, timeoutMs)) {
     const why = Number.isFinite(timeoutMs) ? `was not reached within ${timeoutMs} ms` : "cannot be reached any more (a deadlock)";
-    throw new AclError(507047, `${what}: event ${event.index} of device ${event.device.index} ${why}: ${event.device.machine.describeHead(place.stream)}`);
+    throw new AclError(
+      507047,
+      `${what}: event ${event.index} of device ${event.device.index} ${why}: ${event.device.machine.describeHead(place.stream)}`,
+    );
   }
   checkEventContext(event);
 }
@@ -108,7 +111,10 @@ function timestampUs(handle: number, what: string): number {
   }
   const place = recordOf(event);
   if (place === undefined || !isComplete(event, place)) {
-    throw new AclError(107006, `${what}: event ${event.index} ${place === undefined ? "was not recorded" : "has not been reached"}; record it and synchronize first`);
+    throw new AclError(
+      107006,
+      `${what}: event ${event.index} ${place === undefined ? "was not recorded" : "has not been reached"}; record it and synchronize first`,
+    );
   }
   return event.device.machine.core.eventTime(event.index);
 }

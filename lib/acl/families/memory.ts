@@ -35,7 +35,9 @@ function configured(config: Readonly<Record<string, unknown>> | undefined, what:
     if (attr === Attribute.DEVICE_ID) {
       device = ensureDevice(physicalIndex(value, what));
     } else if (attr === Attribute.MODULE_ID ? !(value >= 0 && value <= LARGEST_MODULE) : attr !== Attribute.VA_FLAG) {
-      throw invalidParam(`${what}: attribute ${attr} with value ${value}; the attributes are 1 (module, 0 to 65535), 2 (device) and 3 (address flag)`);
+      throw invalidParam(
+        `${what}: attribute ${attr} with value ${value}; the attributes are 1 (module, 0 to 65535), 2 (device) and 3 (address flag)`,
+      );
     }
   }
   return device;

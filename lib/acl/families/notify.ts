@@ -55,6 +55,12 @@ const field = (info: Readonly<Record<string, unknown>>, key: string, fallback: n
   return value as number;
 };
 
+/** Low and high 32 bits. */
+function halves(value: number | bigint): [number, number] {
+  const word = BigInt.asUintN(64, BigInt(value));
+  return [Number(word & 0xffff_ffffn), Number(word >> 32n)];
+}
+
 export const notifyCalls = {
   create_notify: call({
     c: "aclrtCreateNotify",
@@ -129,7 +135,10 @@ export const notifyCalls = {
     run(flag) {
       const context = current("cnt_notify_create");
       if (!context.device.soc.modern) {
-        throw new AclError(207000, `cnt_notify_create: ${context.device.soc.name} has no counting notifies; use create_notify, or configure emulator.soc "Ascend910B3"`);
+        throw new AclError(
+          207000,
+          `cnt_notify_create: ${context.device.soc.name} has no counting notifies; use create_notify, or configure emulator.soc "Ascend910B3"`,
+        );
       }
       if (flag < 0 || flag > NOTIFY_FLAGS) {
         throw invalidParam(`cnt_notify_create: flag is ${flag}; pass 0 to ${NOTIFY_FLAGS}`);
@@ -206,7 +215,7 @@ export const notifyCalls = {
         throw invalidParam(`value_write: flag is ${flag}; it is reserved, pass 0`);
       }
       const offset = resolveWord(to.device, address, "value_write: address");
-      submitTask(to, "value_write", TaskOp.WRITE_VALUE, offset, Number(value & 0xffff_ffffn), Number(value >> 32n), Update.SET);
+      submitTask(to, "value_write", TaskOp.WRITE_VALUE, offset, ...halves(value), Update.SET);
     },
   }),
   value_wait: call({
@@ -221,7 +230,7 @@ export const notifyCalls = {
         throw invalidParam(`value_wait: flag is ${flag}; pass 0 (>=), 1 (=), 2 (and) or 3 (nor)`);
       }
       const offset = resolveWord(to.device, address, "value_wait: address");
-      submitTask(to, "value_wait", TaskOp.WAIT_VALUE, offset, Number(value & 0xffff_ffffn), Number(value >> 32n), 0, compare);
+      submitTask(to, "value_wait", TaskOp.WAIT_VALUE, offset, ...halves(value), 0, compare);
     },
   }),
 };

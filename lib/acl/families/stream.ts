@@ -81,7 +81,10 @@ function setMode(stream: AclStream, mode: number, what: string): void {
   const latched = Atomics.load(device.machine.words, at + (Context.ERROR >> 2)) !== 0;
   const failed = Atomics.load(device.machine.words, (Layout.STREAMS + stream.index * Stream.SIZE + Stream.ERROR) >> 2) !== 0;
   if (latched && failed) {
-    throw new AclError(207000, `${what}: ${core.name} was stopped by a failure and keeps that state until its context is destroyed or the device reset`);
+    throw new AclError(
+      207000,
+      `${what}: ${core.name} was stopped by a failure and keeps that state until its context is destroyed or the device reset`,
+    );
   }
   if (mode === configured) {
     return;
@@ -325,4 +328,3 @@ export const streamCalls = {
     run: lastTaskId,
   }),
 };
-

@@ -203,7 +203,9 @@ export const systemCalls = {
     doc: "Version of a package as major * 1e7 + minor * 1e5 + patch * 1e3.",
     none: 0,
     run(name) {
-      const [major = 0, minor = 0, patch = 0] = versionOf(name, "get_version_num").split(".").map((part) => Number.parseInt(part, 10));
+      const [major = 0, minor = 0, patch = 0] = versionOf(name, "get_version_num")
+        .split(".")
+        .map((part) => Number.parseInt(part, 10));
       return major * 1e7 + minor * 1e5 + patch * 1e3;
     },
   }),
@@ -217,7 +219,13 @@ export const systemCalls = {
       if (id < 0 || id > 8) {
         throw invalidParam(`get_cann_version: package ${id} is unknown; pass 0 to 8`);
       }
-      return { version: CANN_TEXT, major_version: String(CANN.major), minor_version: String(CANN.minor), patch_version: String(CANN.patch), release_version: "0" };
+      return {
+        version: CANN_TEXT,
+        major_version: String(CANN.major),
+        minor_version: String(CANN.minor),
+        patch_version: String(CANN.patch),
+        release_version: "0",
+      };
     },
   }),
   get_soc_name: call({

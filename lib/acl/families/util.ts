@@ -25,7 +25,7 @@ export const utilCalls = {
     returns: "value",
     doc: "Address of a buffer's bytes. It does not keep the buffer alive.",
     none: 0,
-    run: addressOfView,
+    run: (buffer) => addressOfView(buffer),
   }),
   ptr_to_bytes: call({
     c: "pyACL ptr_to_bytes",
@@ -41,7 +41,7 @@ export const utilCalls = {
     returns: "value",
     doc: "As bytes_to_ptr, for any typed array.",
     none: 0,
-    run: addressOfView,
+    run: (array) => addressOfView(array),
   }),
   ptr_to_view: call({
     c: "npurt ptr_to_view",
