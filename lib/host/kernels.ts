@@ -38,8 +38,9 @@ const V8_VERSION = major * 100 + minor;
 /** First version with relaxed SIMD without a flag, and the oldest where the flag was tried. */
 const RELAXED_FREE = 1104;
 const RELAXED_TRIED = 1103;
-/** First version whose revectoriser does something for us. */
+/** First version whose revectoriser does something for us, and the major version up to which its flags were tried: V8 complains aloud about others. */
 const REVECTORISE = 1306;
+const REVECTORISE_TRIED = 14;
 
 interface Flag {
   readonly name: string;
@@ -106,6 +107,7 @@ function lacksAvx2(): boolean {
  */
 function compileWide(): WebAssembly.Module | string {
   if (V8_VERSION < REVECTORISE) return `V8 ${process.versions.v8} cannot make 256-bit code (13.6 can)`;
+  if (major > REVECTORISE_TRIED) return `256-bit code was not tried with V8 ${process.versions.v8} (13.6 to ${REVECTORISE_TRIED} were)`;
   if (process.arch !== "x64") return `256-bit code needs x64, this is ${process.arch}`;
   if (lacksAvx2()) return "256-bit code needs AVX2, which this processor does not have";
   const flags = [
