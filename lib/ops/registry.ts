@@ -41,6 +41,14 @@ export const FAMILIES: readonly Family[] = [
   { names: ["Conv"], load: () => require("./convolution") },
   { names: ["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"], load: () => require("./pooling") },
   { names: ["BatchNormalization"], load: () => require("./normalization") },
+  {
+    names: [
+      ...["HardSigmoid", "HardSwish", "Elu", "Selu", "Celu", "Softplus", "Mish", "Softsign", "ThresholdedRelu", "Shrink", "Swish", "Gelu", "PRelu"],
+    ],
+    load: () => require("./activation"),
+  },
+  { names: ["Resize", "Upsample"], load: () => require("./resize") },
+  { names: ["ConvTranspose"], load: () => require("./transposed") },
 ];
 /** The newest operator set whose forms have been compared with ours. */
 export const NEWEST_OPSET = 25;

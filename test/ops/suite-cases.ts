@@ -6,6 +6,7 @@ import { operatorsOf, suiteNames } from "./suite";
 const byName = new Map<string, AnyOp>(allOps().map((op) => [op.names.onnx![0], op]));
 const WEIGHTS = new Map([
   ["Conv", 1],
+  ["ConvTranspose", 1],
   ["Gather", 1],
 ]);
 
