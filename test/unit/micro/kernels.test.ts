@@ -88,6 +88,16 @@ test("all builds export the same functions, and import nothing but memory", () =
   expect(fs.statSync(file("wide")).size).toBeLessThanOrEqual(60 * 1024);
 });
 
+test.each([
+  ["asm/micro/module.ts", /export declare function (\w+)\(([^)]*)\)/g],
+  ["lib/host/kernel-exports.ts", /^ {2}(\w+)\(([^)]*)\): /gm],
+])("%s declares what the modules export, with as many parameters", (name, pattern) => {
+  const text = fs.readFileSync(path.join(root, name), "utf8");
+  const declared = [...text.matchAll(pattern)].map(([, one, parameters]) => [one, parameters!.split(":").length - 1] as const);
+  const exported = Object.entries(beds[0]!.e).map(([one, value]) => [one, (value as () => void).length] as const);
+  expect(Object.fromEntries(declared)).toEqual(Object.fromEntries(exported));
+});
+
 test("the known-answer test finds changed instructions", () => {
   const bytes = fs.readFileSync(file("base"));
   // f32x4.mul (fd e6 01) -> f32x4.add (fd e4 01), one place at a time.
