@@ -46,6 +46,12 @@ export function joinList(list: usize, stream: u32, sc: usize): void {
 
 /** Takes the whole list at once (so there is no ABA) and makes its streams look again. */
 export function wakeList(list: usize): void {
+  const count = readyList(list);
+  if (count) bell(count);
+}
+
+/** As `wakeList`, but wakes no core: the caller looks at them itself. Returns how many there were. */
+function readyList(list: usize): i32 {
   let waiter = atomic.xchg<u32>(list, 0);
   let count = 0;
   while (waiter) {
@@ -56,13 +62,14 @@ export function wakeList(list: usize): void {
     waiter = next;
     count++;
   }
-  if (count) bell(count);
+  return count;
 }
 
 /** Waits for a word or with a time-out look again: whenever a task retires, and at every step of a core that has nothing else to do. */
 export function wakePolled(): void {
   const list = Layout.HEADER + Header.POLLED;
-  if (atomic.load<u32>(list)) wakeList(list);
+  // No bell: cores that wake each other to poll would never sleep.
+  if (atomic.load<u32>(list)) readyList(list);
 }
 
 export function hasPolled(): bool {
