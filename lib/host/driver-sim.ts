@@ -4,7 +4,7 @@
  */
 import type { CoreExports } from "./core-exports";
 import type { Driver } from "./driver";
-import { Core, Header, Layout, SCRATCH_BYTES } from "./layout";
+import { Core, Header, Layout, SCRATCH_BYTES, Stream, Task } from "./layout";
 import type { Machine } from "./machine";
 import { instantiate } from "./module";
 import { Random } from "./random";
@@ -16,8 +16,6 @@ const MOST_STEPS = 8;
 /** A parked core looks again by itself after this long, like PARK_MS of a real one. */
 const PARK_US = 100_000;
 const STALL_PICKS = 64;
-/** As POLL_MS of a real core. */
-const POLL_US = 1000;
 
 interface SimCore {
   readonly core: CoreExports;
@@ -60,7 +58,7 @@ export class SimDriver implements Driver {
     for (let index = 0; index < this.coresUp; index++) {
       this.#machine.giveScratch(index, SCRATCH_BYTES);
       // A core that looks at the clock takes a microsecond: what it does in one step has different times.
-      const core = instantiate(this.#machine.memory, () => ++this.#time);
+      const core = instantiate(this.#machine.memory, () => ++this.#time, this.#machine.kernels.module);
       core.bindCore(index);
       this.#cores.push({ core, index, asleep: false, alarm: 0, bell: 0, stalled: 0 });
     }
@@ -156,8 +154,7 @@ export class SimDriver implements Driver {
     if (this.#cores.some((core) => core.bell !== this.#bell())) {
       return this.#time;
     }
-    const polled = this.#hasPolled() ? this.#time + POLL_US : Number.POSITIVE_INFINITY;
-    const timer = Math.min(polled, this.#timers[0]?.at ?? Number.POSITIVE_INFINITY);
+    const timer = Math.min(this.#deadline(), this.#timers[0]?.at ?? Number.POSITIVE_INFINITY);
     return this.#machine.hasReadyStreams() ? Math.min(timer, ...this.#cores.map((core) => core.alarm)) : timer;
   }
 
@@ -174,9 +171,26 @@ export class SimDriver implements Driver {
     return true;
   }
 
-  /** Streams wait for a word or a time-out that nobody announces: a parked core looks every millisecond. */
+  /** Streams wait for a word or a time-out that nobody announces. */
   #hasPolled(): boolean {
     return Atomics.load(this.#machine.words, (Layout.HEADER + Header.POLLED) >> 2) !== 0;
+  }
+
+  /** When the first wait at the head of a stream times out. */
+  #deadline(): number {
+    const { words, core, memory } = this.#machine;
+    let first = Number.POSITIVE_INFINITY;
+    const high = this.#hasPolled() ? words[(Layout.HEADER + Header.STREAM_HIGH) >> 2]! : 0;
+    for (let stream = 0; stream < high; stream++) {
+      const at = Layout.STREAMS + stream * Stream.SIZE;
+      const since = new Float64Array(memory.buffer, at + Stream.WAIT_SINCE, 1)[0]!;
+      if (since > 0) {
+        const slot = (core.fence(stream) + 1) % (words[(at + Stream.MASK) >> 2]! + 1);
+        const timeoutMs = words[(words[(at + Stream.RING) >> 2]! + slot * Task.SIZE + Task.P3) >> 2]!;
+        first = Math.min(first, since + timeoutMs * 1000);
+      }
+    }
+    return first;
   }
 
   #bell(): number {
@@ -220,7 +234,13 @@ export class SimDriver implements Driver {
     };
   }
 
-  check(): void {}
+  /** The heart beats: a word that the host itself has written is seen now. */
+  check(): void {
+    if (this.#hasPolled()) {
+      this.#wake(this.#cores[0]!);
+      this.kick();
+    }
+  }
 
   async stop(): Promise<void> {
     this.#stopped = true;
