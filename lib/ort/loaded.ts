@@ -92,8 +92,7 @@ export class LoadedModel {
     const tensors = checkFeeds(this.info, fed, this.info.name || "model");
     for (let choice = this.#choice; choice < choices.length; choice++) {
       const [values, feeds] = divide(tensors, choices[choice]!);
-      const entry = this.#entryFor(values, feeds);
-      entry.users++;
+      const entry = this.#hold(values, feeds);
       try {
         const executor = await entry.executor.catch((error) => {
           if (!(error instanceof AclError) || !MAY_DEPEND_ON_FEEDS.has(error.code)) {
@@ -118,19 +117,21 @@ export class LoadedModel {
     throw cause;
   }
 
-  #entryFor(values: Tensors, feeds: Tensors): Entry {
+  /** The executor with these values compiled in; the caller counts as a user of it until it says otherwise. */
+  #hold(values: Tensors, feeds: Tensors): Entry {
     const key = keyOf(values);
     const found = this.#entries.get(key);
     if (found !== undefined) {
       this.#entries.delete(key);
       this.#entries.set(key, found);
+      found.users++;
       return found;
     }
     const { bytes, folder } = this.#deferred!;
     const shapes = Object.fromEntries(Object.entries(feeds).map(([name, { dims }]) => [name, dims]));
     const model = Object.keys(values).length === 0 ? bytes : withValues(bytes, values);
     const executor = Executor.load(model, { ...this.#options, ...(folder === undefined ? {} : { folder }), shapes });
-    const entry = { executor, users: 0 };
+    const entry = { executor, users: 1 };
     this.#entries.set(key, entry);
     executor.then(
       (loaded) => this.#released && loaded.dispose(),

@@ -1,0 +1,136 @@
+/** Models whose program depends on what is fed: shapes computed from inputs, sizes that open dims need. And types that travel packed. */
+import { Device } from "npurt";
+import { InferenceSession, Tensor } from "../../dist/lib/ort/ort";
+import { withValues } from "../../dist/lib/ort/specialize";
+import { importOnnx } from "../../dist/lib/import/onnx/model";
+import { Tensor as RuntimeTensor } from "npurt";
+import { model } from "../ops/models";
+import { codeOf, sums } from "./harness";
+
+let device: Device;
+beforeAll(async () => {
+  device = await Device.open({ driver: "inline", memoryBytes: 64 << 20 });
+});
+afterAll(() => device.close());
+
+const reshape = (): Uint8Array =>
+  model({
+    inputs: [
+      { name: "data", dtype: "float32", dims: [2, 3] },
+      { name: "shape", dtype: "int64", dims: ["rank"] },
+    ],
+    nodes: [{ op: "Reshape", inputs: ["data", "shape"], outputs: ["y"] }],
+    outputs: [{ name: "y", dtype: "float32", dims: ["p", "q"] }],
+  });
+const data = Float32Array.of(1, 2, 3, 4, 5, 6);
+const to = (...dims: number[]) => ({ data: new Tensor("float32", data, [2, 3]), shape: new Tensor("int64", dims, [dims.length]) });
+
+test("an input that says a shape is compiled in, once per value", async () => {
+  const session = await InferenceSession.create(reshape());
+  expect(session.inputNames).toEqual(["data", "shape"]);
+  const before = device.info().allocations;
+  expect((await session.run(to(3, 2)))["y"]!.dims).toEqual([3, 2]);
+  const compiled = device.info().allocations - before;
+  const { y } = await session.run(to(1, -1));
+  expect([y!.dims, y!.data]).toEqual([[1, 6], data]);
+  const again = device.info().allocations;
+  expect((await session.run(to(3, 2)))["y"]!.dims).toEqual([3, 2]);
+  expect(compiled).toBeGreaterThan(0);
+  expect(device.info().allocations - again).toBeLessThan(compiled);
+  await session.release();
+});
+
+test("many values at once, more than are kept", async () => {
+  const session = await InferenceSession.create(
+    model({
+      inputs: [
+        { name: "x", dtype: "float32", dims: [2] },
+        { name: "times", dtype: "int64", dims: [2] },
+      ],
+      nodes: [{ op: "Expand", inputs: ["x", "times"], outputs: ["y"] }],
+      outputs: [{ name: "y", dtype: "float32", dims: ["n", 2] }],
+    }),
+  );
+  const x = new Tensor("float32", [1, 2]);
+  const runs = Array.from({ length: 60 }, (_, i) => session.run({ x, times: new Tensor("int64", [1 + (i % 30), 2]) }));
+  const dims = (await Promise.all(runs)).map(({ y }) => y!.dims);
+  expect(dims).toEqual(Array.from({ length: 60 }, (_, i) => [1 + (i % 30), 2]));
+  await session.release();
+});
+
+test("wrong feeds of such a model are refused by name, and values that fit no shape too", async () => {
+  const session = await InferenceSession.create(reshape());
+  expect(await codeOf(session.run({ data: to(1).data }))).toBe(100017);
+  expect(await codeOf(session.run({ ...to(2, 3), data: new Tensor("int32", [1]) }))).toBe(100017);
+  expect(await codeOf(session.run(to(4, 2)))).toBeGreaterThan(100000);
+  expect((await session.run(to(6, 1)))["y"]!.dims).toEqual([6, 1]);
+  await session.release();
+});
+
+test("released while its first run compiles: that run ends with an error or a result, later ones with 107017", async () => {
+  const session = await InferenceSession.create(reshape());
+  const first = session.run(to(3, 2)).then(
+    ({ y }) => expect(y!.dims).toEqual([3, 2]),
+    (error) => expect(error).toMatchObject({ code: 107017 }),
+  );
+  await session.release();
+  await first;
+  expect(await codeOf(session.run(to(3, 2)))).toBe(107017);
+});
+
+test("a size that makes no sense at 1 waits for the feeds", async () => {
+  const session = await InferenceSession.create(
+    model({
+      inputs: [{ name: "x", dtype: "float32", dims: ["n"] }],
+      nodes: [{ op: "Reshape", inputs: ["x", "s"], outputs: ["y"] }],
+      constants: { s: { dtype: "int64", dims: [2], data: BigInt64Array.of(2n, -1n) } },
+      outputs: [{ name: "y", dtype: "float32", dims: [2, "m"] }],
+    }),
+  );
+  expect(session.inputMetadata[0]).toMatchObject({ shape: ["n"] });
+  const { y } = await session.run({ x: new Tensor("float32", data) });
+  expect([y!.dims, y!.data]).toEqual([[2, 3], data]);
+  expect((await session.run({ x: new Tensor("float32", [1, 2]) }))["y"]!.dims).toEqual([2, 1]);
+  await session.release();
+});
+
+test("an unknown operator is refused at create, not at the first run", async () => {
+  const bytes = model({
+    inputs: [{ name: "x", dtype: "float32", dims: ["n"] }],
+    nodes: [{ op: "NoSuchOperator", inputs: ["x"], outputs: ["y"] }],
+    outputs: [{ name: "y" }],
+  });
+  expect(await codeOf(InferenceSession.create(bytes))).toBe(100024);
+});
+
+test("values written into a model are its initializers, and everything else stays", () => {
+  const written = importOnnx(withValues(sums(), { b: RuntimeTensor.from(Float32Array.of(1, 2), [1, 2]) }));
+  expect(written.graph.inputs.map(({ name }) => name)).toEqual(["a"]);
+  expect(written.graph.nodes.map(({ op }) => op)).toEqual(["Add", "Sub"]);
+  expect(written.opsets).toEqual(importOnnx(sums()).opsets);
+  const b = written.graph.nodes[0]!.inputs[1]!;
+  expect([b.name, b.dtype, b.dims, Buffer.from(b.constant!.bytes).toString("hex")]).toEqual(["b", "float32", [1, 2], "0000803f00000040"]);
+});
+
+test.each([
+  ["uint4", Uint8Array.of(0x21, 0xf3, 0x08), [5]],
+  ["int4", Uint8Array.of(0x8f, 0x07), [3]],
+  ["uint2", Uint8Array.of(0b11_10_01_00, 0b01), [5]],
+  ["int2", Uint8Array.of(0b11_10_01_00, 0b10), [5]],
+  ["float16", Uint16Array.of(0x3c00, 0x7bff, 0x8001), [3]],
+  ["bfloat16", Uint16Array.of(0x3f80, 0xff80), [2]],
+  ["bool", Uint8Array.of(1, 0), [2]],
+] as [never, Uint8Array | Uint16Array, number[]][])("%s goes through a device and comes back as the same bits", async (dtype, bits, dims) => {
+  const session = await InferenceSession.create(
+    model({
+      inputs: [{ name: "x", dtype, dims }],
+      nodes: [{ op: "Identity", inputs: ["x"], outputs: ["y"] }],
+      outputs: [{ name: "y", dtype, dims }],
+      opset: 25,
+    }),
+  );
+  const { y } = await session.run({ x: new Tensor(dtype, bits as never, dims) });
+  const bytes = (view: ArrayBufferView) => Buffer.from(view.buffer, view.byteOffset, view.byteLength).toString("hex");
+  expect([y!.type, y!.dims, bytes(y!.data as Uint8Array)]).toEqual([dtype, dims, bytes(bits)]);
+  await session.release();
+});
