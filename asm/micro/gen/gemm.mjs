@@ -39,6 +39,13 @@ function heightOf(left: u32, most: u32): u32 {
   return left >= most << 1 || left == most ? most : left > most ? (left + 1) >> 1 : left;
 }
 
+/** Depth of equal parts that leave the panel in the first-level cache; sums go on over parts, so they do not show in a result. */
+@inline
+function partOf(depth: u32): u32 {
+  const parts = (depth + ${BLOCK_DEPTH - 1}) / ${BLOCK_DEPTH};
+  return parts > 1 ? (depth + parts - 1) / parts : depth;
+}
+
 /** \`count\` elements of 4 bytes. */
 @inline
 function copyShort(target: usize, source: usize, count: u32): void {
@@ -130,8 +137,7 @@ export function pack(source: usize, rowPitch: usize, columnPitch: usize, depth: 
 export function gemm(rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize, first: u32): void {
   const pointers = scratch + ${SCRATCH.POINTERS};
   // One or two rows read every panel once: nothing to keep in a cache.
-  const parts = rows <= 2 ? 1 : (depth + ${BLOCK_DEPTH - 1}) / ${BLOCK_DEPTH};
-  const part = parts > 1 ? (depth + parts - 1) / parts : depth;
+  const part = rows <= 2 ? depth : partOf(depth);
   for (let row: u32 = 0; row < rows; row += ${BLOCK_ROWS}) {
     const height = min<u32>(${BLOCK_ROWS}, rows - row);
     for (let i: u32 = 0; i < height; i++) {
@@ -154,14 +160,20 @@ export function gemm(rows: u32, columns: u32, depth: u32, a: usize, aPitch: usiz
 export function convolve(
   rows: u32, columns: u32, segments: u32, depth: u32, table: usize, tablePitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize, first: u32,
 ): void {
+  const part = partOf(depth);
   for (let column: u32 = 0; column < columns; column += ${build.vectors * 16}) {
     const width = min<u32>(${build.vectors * 16}, columns - column);
     let from = table;
     let b = panels;
     for (let segment: u32 = 0; segment < segments; segment++) {
-      block(rows, width, depth, from, 0, b, panelPitch, c, cPitch, u32(first != 0 && segment == 0));
+      let k: u32 = 0;
+      do {
+        const count = min<u32>(part, depth - k);
+        block(rows, width, count, from, k << 2, b, panelPitch, c, cPitch, u32(first != 0 && segment == 0 && k == 0));
+        k += part;
+        b += count * ${build.vectors * 16};
+      } while (k < depth);
       from += tablePitch;
-      b += depth * ${build.vectors * 16};
     }
     panels += panelPitch << 2;
     c += ${build.vectors * 64};

@@ -142,6 +142,7 @@ onEveryBuild((bed) => {
     { channels: 3, outputs: 5, side: 6 },
     { channels: 16, outputs: 70, side: 7 },
     { channels: 33, outputs: 24, side: 5 },
+    { channels: 200, outputs: 18, side: 4 },
   ])("convolve 3 x 3, $channels -> $outputs channels, reading rows of taps through pointers", ({ channels, outputs, side }) => {
     const depth = 9 * channels;
     const image = randoms(side * side * channels, 6);
