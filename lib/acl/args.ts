@@ -72,7 +72,8 @@ export const callback = (name: string): Arg<Callback | string> =>
   );
 
 /** A function, or null to take an earlier one away. */
-export const callbackOrNull = <F extends Callback>(name: string): Arg<F | null> => {
+// biome-ignore lint/suspicious/noExplicitAny: as above.
+export const callbackOrNull = <F extends (...args: any[]) => unknown>(name: string): Arg<F | null> => {
   const inner = arg<F | "none">(name, "a function or null", (value) =>
     typeof value === "function" ? (value as F) : value === null || value === undefined ? "none" : undefined,
   );

@@ -18,7 +18,8 @@ export const listeners = new Set<(message: string) => void>();
 
 /** Stack of the caller: our own frames are left out, so that the first one is the call in the user's file. */
 function traceOf(error: Error): string {
-  const frames = (error.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
+  const origin = error.cause instanceof Error ? error.cause : error; // of an unexpected error, where it came from
+  const frames = (origin.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
   const foreign = frames.filter((line) => !line.includes(__dirname));
   return (foreign.length > 0 ? foreign : frames).slice(0, TRACE_FRAMES).join("\n");
 }

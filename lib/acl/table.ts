@@ -109,7 +109,7 @@ function checkCount(name: string, entry: Call, given: number): void {
 }
 
 function bindOne(name: string, entry: Call): (...args: unknown[]) => unknown {
-  const label = `acl.${name}`;
+  const label = name.startsWith("rt/") ? name.slice(3) : `acl.${name}`;
   const bound = (...given: unknown[]): unknown => {
     checkCount(name, entry, given.length);
     const args = entry.args.map((one, index) => one.check(given[index], label));

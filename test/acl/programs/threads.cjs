@@ -1,0 +1,28 @@
+"use strict";
+/** Functions that tests start in threads of their own. */
+const { acl } = require("npurt/acl");
+const { rt } = acl;
+
+function ok(result) {
+  const code = Array.isArray(result) ? result.at(-1) : result;
+  if (code !== 0) throw new Error(`code ${code}: ${acl.get_recent_err_msg()}`);
+  return Array.isArray(result) ? result[0] : undefined;
+}
+
+module.exports = {
+  setAndForce() {
+    ok(rt.set_device(0));
+    ok(rt.reset_device_force(0));
+  },
+  useStream(context, stream, address) {
+    if (rt.memset_async(address, 64, 9, 64, stream) !== 107002) throw new Error("a thread without context could launch");
+    ok(rt.set_context(context));
+    ok(rt.memset_async(address, 64, 9, 64, stream));
+  },
+  destroy(context) {
+    ok(rt.destroy_context(context));
+  },
+  fail() {
+    throw new Error("on purpose");
+  },
+};
