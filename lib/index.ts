@@ -19,6 +19,15 @@ export {
   type RunSyncOptions,
   type ValueInfo,
 } from "./runtime/executor";
+export {
+  Kernel,
+  type KernelArg,
+  KernelFunction,
+  type KernelLaunchOptions,
+  type KernelLoadOptions,
+  type KernelParam,
+  type KernelSignatures,
+} from "./runtime/kernel";
 export { PreparedRun } from "./runtime/prepared";
 export { type Address, type Probe, Stream, type StreamToken, type StridedView, type WaitOptions } from "./runtime/stream";
 export { Tensor, type TensorData } from "./runtime/tensor";

@@ -66,6 +66,8 @@ export namespace Header {
   export const BANDWIDTHS: usize = 0x3c0; // four f64, bytes per us, by Direction: what a copy costs on a virtual clock
   export const ENGINE_TIMES: usize = 0x3e0; // four f64, us: when the copy engine of each Direction is free, on a virtual clock
   export const TASK_COST: usize = 0x400; // f64 us: what every task costs at least, on a virtual clock
+  export const BINARIES: usize = 0x440; // ids given to kernel binaries so far; atomic
+  export const PRINT: usize = 0x444; // address of the PrintRing (asm/abi/kernel.ts), 0 = no kernel prints
 }
 export const MAGIC: u32 = 0x7472_7570; // "purt"
 
@@ -88,7 +90,8 @@ export namespace Core {
   export const PARKS: usize = 36;
   export const TRAPS: usize = 40;
   export const SCRATCH: usize = 44; // address of SCRATCH_BYTES of its own
-  export const CONTEXT: usize = 48; // context index whose poison word the running kernel polls
+  export const CONTEXT: usize = 48; // context index of the running kernel
+  export const POISON: usize = 52; // the word that unbounded kernels poll: non-zero = trap. 0 at the start of each tile and task; set by the watchdog, or for Context.POISON
 }
 export enum CoreState { FREE, UP, STOPPED, LOST }
 /** A core in KERNEL holds exactly one claimed and unfinished tile (or one task) and no lock; only there can it trap or be killed. */

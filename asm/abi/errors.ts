@@ -11,7 +11,9 @@ export enum Code {
   AICORE_TRAP = 507016,
   VECTOR_TIMEOUT = 507034,
   VECTOR_EXCEPTION = 507035,
+  VECTOR_TRAP = 507036,
   AICORE_OUT_OF_BOUNDS = 507042, // V8 does not say whether the access read or wrote
+  VECTOR_OUT_OF_BOUNDS = 507044,
   DEVICE_LOST = 507899,
 }
 

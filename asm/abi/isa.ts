@@ -12,6 +12,7 @@ export enum Opcode {
   CALL, // control: goes to region P0, RETURN comes back to the region after this one
   RETURN,
   PROBE, // P0 Probe, P1 argument
+  KERNEL, // one block of a user's kernel per tile; P0 offset of its Launch, P1 time limit in ms (0 = the watchdog's). Never in a compiled program
 }
 
 export enum Fold { SUM, MEAN, MAX, MIN, PROD, SUM_SQUARE, L1, LOG_SUM_EXP, ALL, ANY, ARG_MAX, ARG_MIN }

@@ -38,6 +38,7 @@ export namespace Stream {
   export const REGION: usize = 328; // index of the open region
   export const RUN_FAULT: usize = 332; // first code of this run; CAS 0 -> code
   export const RUN_FAULT_NUMBER: usize = 336; // fault number (+1)
+  export const UNBOUNDED: usize = 340; // 1: the run is a user's kernel, which only worker cores may run
   export const STARTED: usize = 344; // f64 us, only while tracing
   export const TIME: usize = 352; // f64 us, virtual clock only: nothing of this stream starts earlier
   export const END: usize = 360; // f64 us, virtual clock only: when the last tile of the open region ends
@@ -67,7 +68,7 @@ export const PLACE_STREAM_BITS: u32 = 13;
 
 /** Per-call state of a program. BASES[i] is the address of binding i. Allocated by the host, reused from call to call. */
 export namespace Frame {
-  export const PROGRAM: usize = 0; // address
+  export const PROGRAM: usize = 0; // address; below 0x10000: bytes from the frame, for a frame and program that lie in an argument ring
   export const CANCEL: usize = 4; // host writes a code: the run retires with it at the next region edge
   export const STATUS: usize = 8; // written before the task retires: 0 or the first code
   export const FAULT: usize = 12; // fault number (+1)

@@ -3,7 +3,7 @@ export namespace Task {
   export const SIZE: usize = 64;
   export const READY: usize = 0; // low 32 bits of the sequence once published; written last by the producer
   export const OP: usize = 4; // TaskOp (u8)
-  export const FLAGS: usize = 5; // u8: Direction of a copy
+  export const FLAGS: usize = 5; // u8: Direction of a copy, RUN_UNBOUNDED of a run
   export const STATUS: usize = 8; // code, written at retire
   export const ARGUMENT_END: usize = 12; // Stream.ARGUMENT_TAIL after this task's arguments
   export const P0: usize = 16; // ten u32 of payload, meaning by op
@@ -43,6 +43,9 @@ export enum Update { SET, ADD, OR, AND }
 
 /** When WAIT_VALUE goes on, of the 64-bit word w and the value v, unsigned. */
 export enum Compare { GREATER_EQUAL, EQUAL, AND, NOR, LESS, GREATER, LESS_EQUAL, NOT_EQUAL }
+
+/** Flag of a RUN: it may never end, so no host thread helps with it. */
+export const RUN_UNBOUNDED: u32 = 1;
 
 /** Deliberate misbehaviour for tests of the fault and kill protocol, as a task or as an instruction. */
 export enum Probe {

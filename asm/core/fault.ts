@@ -1,6 +1,7 @@
 /** Faults: their records, and what a core (or the host on behalf of a killed core) does about the tile or task it held. */
 import { Code, Trap } from "../abi/errors";
 import { Context, Core, CoreState, FAULT_LIMIT, Fault, Header, Layout, Phase, Work } from "../abi/device";
+import { Opcode } from "../abi/isa";
 import { Stream } from "../abi/stream";
 import { Instruction } from "../abi/program";
 import { Task } from "../abi/task";
@@ -44,14 +45,27 @@ export function failRun(sc: usize, code: u32, fault: u32): void {
   if (atomic.cmpxchg<u32>(sc, 0, code, Stream.RUN_FAULT) == 0) store<u32>(sc, fault, Stream.RUN_FAULT_NUMBER);
 }
 
+/** User kernels fail as the vector cores they would run on. */
+function asVector(code: u32): u32 {
+  switch (code) {
+    case Code.AICORE_TIMEOUT: return Code.VECTOR_TIMEOUT;
+    case Code.AICORE_EXCEPTION: return Code.VECTOR_EXCEPTION;
+    case Code.AICORE_TRAP: return Code.VECTOR_TRAP;
+    case Code.AICORE_OUT_OF_BOUNDS: return Code.VECTOR_OUT_OF_BOUNDS;
+    default: return code;
+  }
+}
+
 /** Finishes what `core` held, which has left phase KERNEL for good, as failed. */
 function settle(core: u32, code: u32, trap: u32): void {
   const record = Layout.CORES + <usize>core * Core.SIZE;
   const stream = load<u32>(record, Core.STREAM) - 1;
   const sc = streamAt(stream);
   let why = trap;
-  if (why == Trap.UNREACHABLE && atomic.load<u32>(contextOf(sc), Context.POISON)) why = Trap.POISONED;
-  const cause: u32 = why == Trap.POISONED ? Code.AICORE_TIMEOUT : code;
+  if (why == Trap.UNREACHABLE && atomic.load<u32>(record, Core.POISON)) why = Trap.POISONED;
+  let cause: u32 = why == Trap.POISONED ? Code.AICORE_TIMEOUT : code;
+  const instruction = <usize>load<u32>(record, Core.INSTRUCTION);
+  if (instruction && load<u8>(instruction, Instruction.OP) == Opcode.KERNEL) cause = asVector(cause);
   const fault = writeFault(core, sc, cause, why);
   store<u32>(record, load<u32>(record, Core.TRAPS) + 1, Core.TRAPS);
   if (load<u32>(record, Core.KIND) == Work.TILE) {

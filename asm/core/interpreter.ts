@@ -8,6 +8,7 @@ import { runMatmul } from "../kernels/matmul";
 import { runPool } from "../kernels/pool";
 import { runProbe } from "../kernels/probe";
 import { runReduce } from "../kernels/reduce";
+import { runUserKernel } from "../kernels/user";
 
 /**
  * Runs tile `tile` of the instruction at `instruction` for the run described by `frame`.
@@ -23,6 +24,7 @@ export function executeTile(program: usize, instruction: usize, tile: u32, frame
     case Opcode.CONV: runConv(program, instruction, tile, frame, scratch); break;
     case Opcode.POOL: runPool(program, instruction, tile, frame); break;
     case Opcode.PROBE: runProbe(program, instruction, tile, frame); break;
+    case Opcode.KERNEL: runUserKernel(program, instruction, tile, scratch); break;
     default:
       unreachable();
   }

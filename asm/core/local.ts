@@ -1,5 +1,5 @@
 /** Core-local registers: who this instance is. A host thread's instance has a thread id and, if it may run device code, a core record too. */
-import { Core, CoreState, Header, Layout, Phase } from "../abi/device";
+import { Core, CoreState, Header, Layout, Phase, WORKER_LIMIT } from "../abi/device";
 
 /** Address of this core's record; 0 = this instance runs no device code. */
 export let me: usize = 0;
@@ -17,6 +17,11 @@ export function bindCore(core: u32): void {
   scratch = load<u32>(me, Core.SCRATCH);
   atomic.store<u32>(me, Phase.IDLE, Core.PHASE);
   atomic.store<u32>(me, CoreState.UP, Core.STATE);
+}
+
+/** A host thread that runs device code itself: it takes nothing that may run without bound. */
+export function isHost(): bool {
+  return coreId >= WORKER_LIMIT;
 }
 
 export function bindThread(thread: u32): void {

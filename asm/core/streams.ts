@@ -6,7 +6,7 @@ import { Code } from "../abi/errors";
 import { Context, Core, FailureMode, Phase, TraceKind, Work } from "../abi/device";
 import { Frame, Stream, StreamState } from "../abi/stream";
 import { Program, Region, WAKE_COST_NS } from "../abi/program";
-import { Task, TaskOp } from "../abi/task";
+import { RUN_UNBOUNDED, Task, TaskOp } from "../abi/task";
 import { nextRegion } from "../kernels/control";
 import { attachArena, releaseArena } from "../mem/frame";
 import { advanceFence } from "../sync/fence";
@@ -14,7 +14,7 @@ import { giveLane, takeLane } from "../sync/lane";
 import { bell } from "../sync/park";
 import { setReady } from "../sync/ready";
 import { contextOf, failRun } from "./fault";
-import { clock, coreId, me, traceRing } from "./local";
+import { clock, coreId, isHost, me, traceRing } from "./local";
 import { runTask } from "./tasks";
 import { enterKernel, leaveKernel, publishTiles, runTile } from "./tiles";
 import { closeRegion, spendTask, stampDone } from "./time";
@@ -22,6 +22,8 @@ import { trace } from "./trace";
 import { BLOCKED, tryWait } from "./wait";
 
 const KILLED: i32 = -1;
+/** Programs lie above this; a frame names one that lies beside it by the distance. */
+const NEARBY: u32 = 0x10000;
 
 // @ts-ignore: decorator
 @inline
@@ -120,10 +122,13 @@ export function advance(stream: u32, sc: usize, budget: i32): i32 {
       did++;
       continue;
     }
+    const unbounded = op == TaskOp.RUN && (load<u8>(record, Task.FLAGS) & RUN_UNBOUNDED) != 0;
+    if (unbounded && isHost()) break;
     if (!takeLane(stream, sc)) break;
     const start = traceRing ? clock() : 0;
     if (op == TaskOp.RUN) {
       if (!beginRun(stream, sc, <usize>load<u32>(record, Task.P0))) break;
+      store<u32>(sc, unbounded ? 1 : 0, Stream.UNBOUNDED);
       if (traceRing) store<f64>(sc, start, Stream.STARTED);
       continue;
     } else if (op != TaskOp.NOP && op != TaskOp.WAIT && op != TaskOp.WAIT_VALUE) {
@@ -150,7 +155,8 @@ function beginRun(stream: u32, sc: usize, frame: usize): bool {
   atomic.store<u32>(sc, 0, Stream.RUN_FAULT);
   store<u32>(sc, 0, Stream.REGION);
   store<u32>(sc, <u32>frame, Stream.FRAME);
-  store<u32>(sc, load<u32>(frame, Frame.PROGRAM), Stream.PROGRAM);
+  const program = load<u32>(frame, Frame.PROGRAM);
+  store<u32>(sc, program < NEARBY ? <u32>frame + program : program, Stream.PROGRAM);
   return true;
 }
 
@@ -164,7 +170,7 @@ function stepRun(stream: u32, sc: usize, budget: i32): i32 {
     finishRun(stream, sc, frame, program);
     return 1;
   }
-  if (budget <= 0) {
+  if (budget <= 0 || (isHost() && load<u32>(sc, Stream.UNBOUNDED))) {
     giveUp(stream, sc);
     return 0;
   }

@@ -5,7 +5,7 @@ import { Instruction, Program, Region } from "../abi/program";
 import { setPoison } from "../kernels/probe";
 import { executeTile } from "./interpreter";
 import { contextOf } from "./fault";
-import { clock, me, scratch, traceRing } from "./local";
+import { clock, isHost, me, scratch, traceRing } from "./local";
 import { advance } from "./streams";
 import { catchUp, closeRegion, spendTile } from "./time";
 import { trace } from "./trace";
@@ -21,9 +21,12 @@ export function enterKernel(stream: u32, sc: usize, instruction: usize, tile: u3
   store<u32>(me, kind, Core.KIND);
   store<u32>(me, load<u32>(sc, Stream.CONTEXT), Core.CONTEXT);
   store<u32>(me, load<u32>(me, Core.BEAT) + 1, Core.BEAT);
-  setPoison(contextOf(sc) + Context.POISON);
+  store<u32>(me, 0, Core.POISON);
+  setPoison(me + Core.POISON);
   // release: pairs with the watchdog's CAS KERNEL -> KILLED (lib/host/watchdog.ts)
   atomic.store<u32>(me, Phase.KERNEL, Core.PHASE);
+  // After PHASE: pairs with ContextCore.poison, which sets the context's word first and then those of its cores in KERNEL.
+  if (atomic.load<u32>(contextOf(sc), Context.POISON)) atomic.store<u32>(me, 1, Core.POISON);
 }
 
 /** False: the watchdog has won; this core must touch nothing more. */
@@ -66,6 +69,8 @@ export function runTile(stream: u32, sc: usize, region: usize, index: u32): bool
 export function tryTile(stream: u32, sc: usize, budget: i32): i32 {
   let ticket = atomic.load<u64>(sc, Stream.TICKET);
   while (<u32>ticket) {
+    // Read after TICKET: if the claim below succeeds, the region is still that run's.
+    if (isHost() && load<u32>(sc, Stream.UNBOUNDED)) return 0;
     const seen = atomic.cmpxchg<u64>(sc, ticket, ticket - 1, Stream.TICKET);
     if (seen == ticket) {
       // The claimed tile is not finished, so the region cannot close: PROGRAM and REGION stand still (published by TICKET in `openRegion`).

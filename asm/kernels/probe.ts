@@ -3,14 +3,18 @@ import { Instruction } from "../abi/program";
 import { Probe } from "../abi/task";
 import { addressOf, record } from "./view";
 
-/** Address of the poison word of the context whose work this core runs; set by the core before each tile. */
+/** Address of this core's poison word; set by the core before each tile. */
 let poison: usize = 0;
 
 export function setPoison(address: usize): void {
   poison = address;
 }
 
-/** Traps when the running context was told to stop: every unbounded kernel calls this in its loop. */
+export function poisonWord(): usize {
+  return poison;
+}
+
+/** Traps when this core was told to stop what it runs: every unbounded kernel calls this in its loop. */
 @inline
 export function poll(): void {
   if (poison != 0 && load<u32>(poison) != 0) unreachable();

@@ -99,5 +99,7 @@ export interface CoreImports {
     memory: WebAssembly.Memory;
     /** The driver's clock in microseconds: wall on threads and inline, virtual in sim. */
     clock(): number;
+    /** Runs a block of the user's kernel that the Launch at `launch` names (asm/abi/kernel.ts); traps like device code. Addresses are u32 as signed i32. */
+    kernel(launch: number, block: number, poison: number, stack: number): void;
   };
 }

@@ -3,6 +3,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { AclError } from "../errors/acl-error";
 import type { CoreExports } from "./core-exports";
+import { noUserKernels } from "./user-kernel";
 
 let compiled: WebAssembly.Module | undefined;
 
@@ -26,7 +27,7 @@ export function adoptModule(module: WebAssembly.Module): void {
 
 /** An instance over `memory`; `clock` is the driver's, in microseconds. */
 export function instantiate(memory: WebAssembly.Memory, clock: () => number): CoreExports {
-  return new WebAssembly.Instance(coreModule(), { env: { memory, clock } }).exports as unknown as CoreExports;
+  return new WebAssembly.Instance(coreModule(), { env: { memory, clock, kernel: noUserKernels } }).exports as unknown as CoreExports;
 }
 
 interface HostInstance {

@@ -1,8 +1,10 @@
 /**
- * Finds cores that are stuck in a kernel. First the kernel's context is poisoned: a kernel that polls traps like any other. After a grace the
+ * Finds cores that are stuck in a kernel. First the core's poison word is set: a kernel that polls traps like any other. After a grace the
  * watchdog wins PHASE from KERNEL to KILLED (asm/core/tiles.ts: a core that returns must win it too, or stop) and has the worker terminated.
  */
-import { Code, Context, Core, Layout, Phase } from "./layout";
+import { Opcode } from "../../asm/abi/isa";
+import { Instruction } from "../../asm/abi/program";
+import { Code, Core, Layout, Phase } from "./layout";
 import type { Machine } from "./machine";
 
 const GRACE_MS = 250;
@@ -13,14 +15,13 @@ const BLOCKED_MS = 150;
 interface Sight {
   beat: number;
   sinceMs: number;
-  poisoned: number | undefined;
+  poisoned: boolean;
 }
 
 export class Watchdog {
   readonly periodMs: number;
   readonly #machine: Machine;
   readonly #limitMs: number;
-  readonly #graceMs: number;
   readonly #kill: (core: number) => void;
   readonly #sights: Sight[] = [];
   #lastLook = 0;
@@ -28,7 +29,6 @@ export class Watchdog {
   constructor(machine: Machine, limitMs: number, kill: (core: number) => void) {
     this.#machine = machine;
     this.#limitMs = limitMs;
-    this.#graceMs = Math.min(GRACE_MS, limitMs);
     this.#kill = kill;
     this.periodMs = Math.max(1, Math.min(LONGEST_PERIOD_MS, limitMs / 4));
   }
@@ -51,24 +51,33 @@ export class Watchdog {
     const at = (Layout.CORES + core * Core.SIZE) >> 2;
     const phase = Atomics.load(ints, at + (Core.PHASE >> 2));
     const beat = Atomics.load(ints, at + (Core.BEAT >> 2));
-    const sight = (this.#sights[core] ??= { beat, sinceMs: now, poisoned: undefined });
-    if (phase !== Phase.KERNEL || sight.beat !== beat || (gap && sight.poisoned === undefined)) {
-      this.#cure(sight);
+    const sight = (this.#sights[core] ??= { beat, sinceMs: now, poisoned: false });
+    if (phase !== Phase.KERNEL || sight.beat !== beat || (gap && !sight.poisoned)) {
+      sight.poisoned = false; // the core clears its word itself when its next tile starts
       sight.beat = beat;
       sight.sinceMs = now;
       return;
     }
     const stuckMs = now - sight.sinceMs;
-    if (stuckMs < this.#limitMs) {
+    const limitMs = this.#limitOf(at);
+    if (stuckMs < limitMs) {
       return;
     }
-    if (sight.poisoned === undefined) {
-      sight.poisoned = Atomics.load(ints, at + (Core.CONTEXT >> 2));
-      Atomics.store(ints, (Layout.CONTEXTS + sight.poisoned * Context.SIZE + Context.POISON) >> 2, 1);
-      sight.sinceMs = now - this.#limitMs;
-    } else if (stuckMs > this.#limitMs + this.#graceMs) {
+    if (!sight.poisoned) {
+      sight.poisoned = true;
+      Atomics.store(ints, at + (Core.POISON >> 2), 1);
+      sight.sinceMs = now - limitMs;
+    } else if (stuckMs > limitMs + Math.min(GRACE_MS, limitMs)) {
       this.kill(core);
     }
+  }
+
+  /** A launch may bring its own limit. The core has not left KERNEL since its beat was seen, so its instruction is still there. */
+  #limitOf(at: number): number {
+    const { words, bytes } = this.#machine;
+    const instruction = words[at + (Core.INSTRUCTION >> 2)] as number;
+    const own = instruction !== 0 && bytes[instruction] === Opcode.KERNEL ? words[(instruction + Instruction.P1) >> 2] : 0;
+    return own || this.#limitMs;
   }
 
   /** Wins `core` from KERNEL to KILLED and has its worker ended. False if it is in no kernel (any more). */
@@ -82,25 +91,11 @@ export class Watchdog {
     return true;
   }
 
-  /** The kernel is out: what poisoned it must not hit the next one. */
-  #cure(sight: Sight): void {
-    if (sight.poisoned !== undefined) {
-      const { ints } = this.#machine;
-      const word = (Layout.CONTEXTS + sight.poisoned * Context.SIZE + Context.POISON) >> 2;
-      sight.poisoned = undefined;
-      Atomics.store(ints, word, 0);
-    }
-  }
-
   /** The worker of `core` has ended: finishes what it held as failed. False: it died outside a kernel, so the device is not to be trusted. */
   bury(core: number): boolean {
     const { ints, core: host } = this.#machine;
     const at = (Layout.CORES + core * Core.SIZE) >> 2;
     Atomics.compareExchange(ints, at + (Core.PHASE >> 2), Phase.KERNEL, Phase.KILLED);
-    const sight = this.#sights[core];
-    if (sight !== undefined) {
-      this.#cure(sight);
-    }
     const answer = host.reap(core, Code.AICORE_TIMEOUT);
     this.#machine.progress();
     return answer >= 0;

@@ -2,6 +2,8 @@
  * The body of a core's worker, as a string: it boots as fast as a file, and works in bundlers and in Jest, where no path can be relied on.
  * It gets everything through workerData. `loop` parks inside WebAssembly, so the worker's own event loop never runs while the device is open.
  */
+import { USER_KERNELS } from "./user-kernel";
+
 export interface CoreBoot {
   readonly module: WebAssembly.Module;
   readonly memory: WebAssembly.Memory;
@@ -16,7 +18,7 @@ export interface CoreBoot {
 export const CORE_BODY = `"use strict";
 const { parentPort, workerData: d } = require("node:worker_threads");
 const [s, n] = process.hrtime(), base = s * 1e6 + n / 1e3 - performance.now() * 1e3;
-const core = new WebAssembly.Instance(d.module, { env: { memory: d.memory, clock: () => base + performance.now() * 1e3 } }).exports;
+const core = new WebAssembly.Instance(d.module, { env: { memory: d.memory, clock: () => base + performance.now() * 1e3, kernel: userKernels(d.memory) } }).exports;
 core.bindCore(d.core);
 parentPort.postMessage(0);
 let trapped, pending = false;
@@ -37,4 +39,4 @@ for (;;) {
     trapped = error;
     pending = true;
   }
-}`;
+}${USER_KERNELS}`;

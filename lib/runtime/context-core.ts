@@ -1,6 +1,6 @@
 /** A context: owner of streams and events, and the fault domain of STOP mode. */
 import { AclError } from "../errors/acl-error";
-import { Context, FailureMode, Layout, STREAM_LIMIT } from "../host/layout";
+import { Context, Core, CORE_LIMIT, FailureMode, Layout, Phase, STREAM_LIMIT } from "../host/layout";
 import type { DeviceCore } from "./device-core";
 import { deviceFailure } from "./failures";
 import type { EventCore } from "./internals";
@@ -112,7 +112,15 @@ export class ContextCore {
   /** Makes unbounded kernels of this context trap at their next poll. */
   poison(): void {
     this.check();
-    Atomics.store(this.device.machine.words, this.#at + (Context.POISON >> 2), 1);
+    const { words } = this.device.machine;
+    // The context's word first: a core that enters a kernel says so and then reads it (asm/core/tiles.ts), so one of the two sees the other.
+    Atomics.store(words, this.#at + (Context.POISON >> 2), 1);
+    for (let core = 0; core < CORE_LIMIT; core++) {
+      const at = (Layout.CORES + core * Core.SIZE) >> 2;
+      if (Atomics.load(words, at + (Core.PHASE >> 2)) === Phase.KERNEL && words[at + (Core.CONTEXT >> 2)] === this.index) {
+        Atomics.store(words, at + (Core.POISON >> 2), 1);
+      }
+    }
   }
 
   /** Waits until every stream has drained, then forgets every error, latched or not. */

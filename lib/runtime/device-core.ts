@@ -39,6 +39,8 @@ export class DeviceCore {
   readonly models = new Map<string, unknown>();
   /** Give back what this thread's models hold, for a thread that lets go of a device which others go on using. */
   readonly closers = new Set<() => void>();
+  /** Called before a stream says what became of its tasks. */
+  readonly beforeReport = new Set<() => void>();
   /** Contexts that this thread made. */
   readonly contexts = new Set<ContextCore>();
   #context: ContextCore | undefined;

@@ -2,9 +2,10 @@
 import { Program, PROGRAM_MAGIC } from "../../asm/abi/program";
 import { AclError, type AclErrorDetails, type Failure, type TaskInfo } from "../errors/acl-error";
 import { errorEntry } from "../errors/table";
-import { FAULT_LIMIT, Fault, Header, Layout, TaskOp, Trap, WORKER_LIMIT } from "../host/layout";
+import { Code, FAULT_LIMIT, Fault, Header, Layout, TaskOp, Trap, WORKER_LIMIT } from "../host/layout";
 import type { Machine } from "../host/machine";
 import { TRAP_TEXTS } from "../host/traps";
+import { kernelName } from "./kernel-names";
 
 /** Name of node `index` from the debug section of the program at `program`: u32 count, u32 offsets (count + 1), UTF-8. */
 function nodeName(machine: Machine, program: number, index: number): string | undefined {
@@ -22,6 +23,19 @@ function nodeName(machine: Machine, program: number, index: number): string | un
   const from = words[(debug >> 2) + 1 + index]!;
   const to = words[(debug >> 2) + 2 + index]!;
   return to <= size ? bytes.toString("utf8", debug + from, debug + to) : undefined;
+}
+
+const KERNEL_CODES: ReadonlySet<number> = new Set([Code.VECTOR_TIMEOUT, Code.VECTOR_EXCEPTION, Code.VECTOR_TRAP, Code.VECTOR_OUT_OF_BOUNDS]);
+
+function describeWork(machine: Machine, op: string, program: number, word: (field: number) => number, node: string | undefined): string {
+  if (program === 0) {
+    return `the ${op} task`;
+  }
+  const tile = word(Fault.TILE);
+  if (KERNEL_CODES.has(word(Fault.CODE))) {
+    return `block ${tile} of ${kernelName(machine, word(Fault.NODE))}`;
+  }
+  return `tile ${tile} of node "${node ?? word(Fault.NODE)}"`;
 }
 
 export interface FaultInfo extends Failure {
@@ -46,7 +60,7 @@ export function readFault(machine: Machine, number: number): FaultInfo | undefin
   const task = { device: machine.device, stream: word(Fault.STREAM), sequence, op };
   const core = word(Fault.CORE);
   const who = core < WORKER_LIMIT ? `core ${core}` : "the calling thread";
-  const what = program === 0 ? `the ${op} task` : `tile ${word(Fault.TILE)} of node "${node ?? word(Fault.NODE)}"`;
+  const what = describeWork(machine, op, program, word, node);
   const why = TRAP_TEXTS[word(Fault.TRAP)] ?? TRAP_TEXTS[Trap.OTHER];
   const code = word(Fault.CODE);
   const text = `${what} ${why} on ${who} (task ${sequence} of stream ${task.stream})`;

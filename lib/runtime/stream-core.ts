@@ -176,6 +176,9 @@ export class StreamCore {
 
   /** Throws what went wrong since the last report, in CANN's order: aborted, latched, failed. A failure is reported once. */
   report(): void {
+    for (const tell of this.device.beforeReport) {
+      tell();
+    }
     const { words, core } = this.machine;
     if (words[this.#at + (Stream.STATE >> 2)] === StreamState.ABORTING) {
       throw new AclError(Code.STREAM_ABORT, `${this.name} was aborted; destroy it and create another`);

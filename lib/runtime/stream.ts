@@ -9,6 +9,7 @@ import { sizeOfOperand } from "./copy";
 import type { Device } from "./device";
 import type { Event } from "./event";
 import { coreOf, make } from "./internals";
+import { type KernelFunction, type KernelLaunchOptions, launchKernel } from "./kernel";
 import { PreparedRun } from "./prepared";
 import { StreamCore } from "./stream-core";
 import type { WaitOptions } from "./types";
@@ -172,6 +173,16 @@ export class Stream {
       const word = work.probe === "mix" ? this.#core.localOffset(work.address ?? 0, 4, "stream.launch: address") : 0;
       this.#core.probe(work.probe, work.argument ?? 0, word);
     }
+  }
+
+  /**
+   * Queues `blocks` blocks of a kernel of one's own; they run on the device's cores, never on this thread. What became of it says the next `synchronize`:
+   * 507034 ran too long, 507035 illegal operation, 507036 trapped otherwise, 507044 address outside the device's memory.
+   * @throws AclError 107000 if arguments or blocks do not fit, 107017 if the kernel is disposed, 207000 on the inline and sim drivers
+   * @see CANN aclrtLaunchKernelWithConfig
+   */
+  launchKernel(fn: KernelFunction, options: KernelLaunchOptions = {}): void {
+    launchKernel(this.#core, fn, options);
   }
 
   /** Queues `count` empty tasks. */

@@ -33,7 +33,7 @@ export const memory = new WebAssembly.Memory({ initial: PAGES, maximum: 65536, s
 export const bytes = new Uint8Array(memory.buffer);
 export const words = new DataView(memory.buffer);
 const kernels = new WebAssembly.Module(fs.readFileSync(path.join(__dirname, "../../../dist/asm/core.wasm")));
-export const core = new WebAssembly.Instance(kernels, { env: { memory, clock: () => 0 } }).exports as unknown as KernelExports;
+export const core = new WebAssembly.Instance(kernels, { env: { memory, clock: () => 0, kernel: () => {} } }).exports as unknown as KernelExports;
 words.setUint32(Layout.CORES + Core.SCRATCH, SCRATCH, true);
 core.bindCore(0);
 
