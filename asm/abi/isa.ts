@@ -13,6 +13,7 @@ export enum Opcode {
   RETURN,
   PROBE, // P0 Probe, P1 argument
   KERNEL, // one block of a user's kernel per tile; P0 offset of its Launch, P1 time limit in ms (0 = the watchdog's). Never in a compiled program
+  RNN, // T0 [time, batch, hidden] from T1 [time, batch, gates * hidden] and packed weights T2; states T3 and T4 (LSTM) move on; P0 RnnKind, P1 gates, P2 gates in T5
 }
 
 export enum Fold { SUM, MEAN, MAX, MIN, PROD, SUM_SQUARE, L1, LOG_SUM_EXP, ALL, ANY, ARG_MAX, ARG_MIN }
@@ -40,3 +41,8 @@ export const PANEL: u32 = 8;
 
 /** How REDUCE walks: ROWS folds one row after the other; COLUMNS adds whole lines when neighbours in memory belong to different rows. */
 export enum ReduceMode { ROWS, COLUMNS }
+
+/** GRU_RESET_AFTER has a bias T5 inside its reset gate; LSTM may have peepholes there. TANH and RELU are simple layers. */
+export enum RnnKind { LSTM, GRU, GRU_RESET_AFTER, TANH, RELU }
+/** Numbers that RNN weights are packed by. */
+export const GATE_BLOCK: u32 = 16;

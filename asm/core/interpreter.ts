@@ -8,6 +8,7 @@ import { runMatmul } from "../kernels/matmul";
 import { runPool } from "../kernels/pool";
 import { runProbe } from "../kernels/probe";
 import { runReduce } from "../kernels/reduce";
+import { runRnn } from "../kernels/rnn";
 import { runUserKernel } from "../kernels/user";
 
 /**
@@ -25,6 +26,7 @@ export function executeTile(program: usize, instruction: usize, tile: u32, frame
     case Opcode.POOL: runPool(program, instruction, tile, frame); break;
     case Opcode.PROBE: runProbe(program, instruction, tile, frame); break;
     case Opcode.KERNEL: runUserKernel(program, instruction, tile, scratch); break;
+    case Opcode.RNN: runRnn(program, instruction, tile, frame, scratch); break;
     default:
       unreachable();
   }

@@ -18,6 +18,10 @@ export function readsOf(instruction: Instruction): View[] {
       return [instruction.a, instruction.b, ...stripInputs(instruction.epilogue)];
     case "conv":
       return [instruction.source, instruction.weights, ...stripInputs(instruction.epilogue)];
+    case "rnn": {
+      const { source, weights, state, cell, extra } = instruction;
+      return [source, weights, state, ...(cell ? [cell] : []), ...(extra ? [extra] : [])];
+    }
     case "branch":
       return instruction.condition ? [instruction.condition] : [];
     case "loop":
@@ -37,6 +41,8 @@ export function writesOf(instruction: Instruction): View[] {
     case "matmul":
     case "conv":
       return [instruction.target];
+    case "rnn":
+      return [instruction.target, instruction.state, ...(instruction.cell ? [instruction.cell] : [])];
     case "loop":
       return [instruction.counter];
     case "probe":

@@ -42,6 +42,9 @@ export const ints = spec("a list of integers", readInts);
 export const floats = spec("a list of floats", (attribute): readonly number[] | undefined =>
   Array.isArray(attribute) && attribute.every((each) => typeof each === "number") ? (attribute as readonly number[]) : undefined,
 );
+export const strings = spec("a list of strings", (attribute): readonly string[] | undefined =>
+  Array.isArray(attribute) && attribute.every((each) => typeof each === "string") ? (attribute as readonly string[]) : undefined,
+);
 export const stored = spec("a tensor", (attribute): Stored | undefined => (isStored(attribute) ? attribute : undefined));
 /** Marks an attribute that has no default. */
 export const required = <T>(of: AttributeSpec<T | undefined>): AttributeSpec<T> => ({ ...of, required: true }) as AttributeSpec<T>;

@@ -1,10 +1,16 @@
 /** Runs a typed graph by the references of its operators: float64 and exact integers, no device. For tests, diagnosis and folding by hand. */
 import { AclError } from "../errors/acl-error";
 import { isConcrete } from "../graph/dims";
-import { describeNode, type Graph, type Value } from "../graph/ir";
+import { describeNode, type Graph, type Node, type Value } from "../graph/ir";
 import { decode, type Tensor } from "../graph/tensor";
-import { type ConcreteType, nameInputs, readAttributes } from "./define";
+import { type AnyOp, type ConcreteType, nameInputs, readAttributes, type Type } from "./define";
 import { findOp } from "./registry";
+
+/** Types of all outputs, also of those that the node leaves out. */
+function inferredTypes(node: Node, op: AnyOp, what: string): readonly Type[] {
+  const types = node.inputs.map((input): Type | undefined => input && { dtype: input.dtype!, dims: input.dims! });
+  return op.infer(nameInputs(op, types, what), readAttributes(op, node.attributes, what), { node: what, outputs: node.outputs.length });
+}
 
 /** The value of each graph output. The graph must have passed inference with concrete dims. */
 export function evaluateGraph(graph: Graph, feeds: Readonly<Record<string, Tensor>>): Tensor[] {
@@ -25,7 +31,12 @@ export function evaluateGraph(graph: Graph, feeds: Readonly<Record<string, Tenso
   for (const node of graph.nodes) {
     const op = findOp(node)!;
     const what = describeNode(node);
-    const types = node.outputs.map((output): ConcreteType => {
+    const inferred = node.outputs.includes(undefined) ? inferredTypes(node, op, what) : [];
+    const types = node.outputs.map((output, index): ConcreteType => {
+      const absent = inferred[index];
+      if (!output && absent && isConcrete(absent.dims)) {
+        return { dtype: absent.dtype, dims: absent.dims };
+      }
       if (!output?.dtype || !output.dims || !isConcrete(output.dims)) {
         throw new AclError(100013, `evaluate: ${what} has no concrete types; run inference first`);
       }

@@ -7,7 +7,7 @@ import { internal } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import { describeNode, type Node, type Value } from "../graph/ir";
 import { decode, encode, sizeOf, type Stored, type Tensor } from "../graph/tensor";
-import type { Blob, BindingName, FoldName, Instruction, Strip, View, Window } from "../program/types";
+import type { Blob, BindingName, FoldName, Instruction, RnnName, Strip, View, Window } from "../program/types";
 import { StripBuilder, stripType } from "./strip-builder";
 import { channelsLast, dense, isDense, permuteView, sameLayout } from "./views";
 
@@ -195,6 +195,12 @@ export class Lowering {
 
   pool(kind: "max" | "average" | "average_include_pad", target: View, source: View, window: Window): void {
     this.emit({ op: "pool", kind, target, source, window }, sizeOf(target.dims));
+  }
+
+  /** `state` and `cell` hold what comes before the first step; afterwards what the last one left. */
+  rnn(kind: RnnName, target: View, source: View, weights: View, state: View, cell?: View, extra?: View): void {
+    const operands = { target, source, weights, state, ...(cell ? { cell } : {}), ...(extra ? { extra } : {}) };
+    this.emit({ op: "rnn", kind, ...operands }, sizeOf(target.dims));
   }
 
   /** The same elements dense in `layout` (row-major by default): the view itself, or a copy. */

@@ -48,6 +48,7 @@ export const FAMILIES: readonly Family[] = [
     load: () => require("./activation"),
   },
   { names: ["Resize", "Upsample"], load: () => require("./resize") },
+  { names: ["LSTM", "GRU", "RNN"], load: () => require("./recurrent") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
 ];
 /** The newest operator set whose forms have been compared with ours. */

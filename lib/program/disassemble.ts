@@ -1,5 +1,5 @@
 /** An image as text: bindings, regions, instructions with their views, strip programs. For people (inspect, faults) and for tests of the compiler. */
-import { ConvBlock, ConvMode, Fold, Opcode, PoolKind, ReduceMode } from "../../asm/abi/isa";
+import { ConvBlock, ConvMode, Fold, Opcode, PoolKind, ReduceMode, RnnKind } from "../../asm/abi/isa";
 import { Program, Region } from "../../asm/abi/program";
 import { Binding } from "../../asm/abi/stream";
 import { OperandMode, SPLAT_BYTES, StripBlock, StripCode, StripOperand, StripOperation } from "../../asm/abi/strip";
@@ -107,6 +107,8 @@ class Disassembler {
       case Opcode.LOOP:
       case Opcode.CALL:
         return `to region ${p0}`;
+      case Opcode.RNN:
+        return lower(RnnKind[p0], p0);
       case Opcode.PROBE:
         return `${lower(Probe[p0], p0)} ${p1}`;
       default:

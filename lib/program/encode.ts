@@ -7,6 +7,7 @@ import { Probe } from "../../asm/abi/task";
 import { AclError } from "../errors/acl-error";
 import { encodeCopy, encodeMap, encodeReduce } from "./encode-copy";
 import { encodeConv, encodeMatmul, encodePool } from "./encode-matrix";
+import { encodeRnn } from "./encode-rnn";
 import type { Encoded } from "./encoded";
 import { TensorTable } from "./tensor-table";
 import type { Instruction, ProgramPlan } from "./types";
@@ -64,6 +65,8 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
       return encodeConv(instruction, table);
     case "pool":
       return encodePool(instruction, table);
+    case "rnn":
+      return encodeRnn(instruction, table);
     case "probe":
       return encodeProbe(instruction, table);
     default:

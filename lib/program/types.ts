@@ -79,6 +79,9 @@ export interface Window {
   readonly padsEnd: readonly number[];
 }
 
+/** Recurrent layers: which gates, and how they meet. */
+export type RnnName = "lstm" | "gru" | "gru_reset_after" | "tanh" | "relu";
+
 interface Common {
   /** Model node this came from: shows in faults and disassembly. */
   readonly node: string;
@@ -98,6 +101,14 @@ export type Instruction = Common &
         readonly groups: number; readonly epilogue?: Strip;
       }
     | { readonly op: "pool"; readonly kind: "max" | "average" | "average_include_pad"; readonly target: View; readonly source: View; readonly window: Window }
+    /**
+     * The recurrence of a layer. target [time, batch, hidden], source [time, batch, gates * hidden] = the products of the inputs with their bias; state
+     * (and cell) [batch, hidden] hold the first state before and the last one after. Innermost dims are dense; weights packed by packRnn.
+     */
+    | {
+        readonly op: "rnn"; readonly kind: RnnName; readonly target: View; readonly source: View; readonly weights: View; readonly state: View;
+        readonly cell?: View; readonly extra?: View;
+      }
     /** Control flow; `to` is an index into the list of regions. */
     | { readonly op: "branch"; readonly condition?: View; readonly to: number }
     | { readonly op: "loop"; readonly trip: View; readonly counter: View; readonly condition?: View; readonly to: number }

@@ -1,6 +1,7 @@
 /** Verification of instructions: operands fit each other, tiles cover the work exactly, every block is what the kernel expects. */
 import { ConvBlock, ConvMode, Fold, Opcode, PANEL, PoolKind, ReduceMode } from "../../asm/abi/isa";
 import { Probe } from "../../asm/abi/task";
+import { rnnFault } from "./encode-rnn";
 import type { Image, InstructionRecord, TensorRecord } from "./image";
 import { isDepthwise, packedConvSize, packedMatmulSize } from "./pack";
 import { isFloatType, isStripDtype, registerOf, TYPE_CODES } from "./strip-ops";
@@ -221,6 +222,11 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
       return verifyPool(check);
     case Opcode.PROBE:
       return verifyProbe(check);
+    case Opcode.RNN: {
+      const fault = rnnFault(it, check.tensors);
+      check.need(fault === undefined, fault ?? "");
+      return check.tiles(check.tensors[0]!.dims[1]!);
+    }
     case Opcode.BRANCH:
       check.operands(it.flags === 0 ? 1 : 0);
       if (it.flags === 0) check.scalar(0, false);

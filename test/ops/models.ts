@@ -91,6 +91,9 @@ function attribute(name: string, value: Attribute) {
   if (typeof value === "string") {
     return { name, type: 3, s: new TextEncoder().encode(value) };
   }
+  if (Array.isArray(value) && typeof value[0] === "string") {
+    return { name, type: 8, strings: (value as string[]).map((each) => new TextEncoder().encode(each)) };
+  }
   if (Array.isArray(value)) {
     return typeof value[0] === "number" ? { name, type: 6, floats: value as number[] } : { name, type: 7, ints: value as bigint[] };
   }

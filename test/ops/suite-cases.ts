@@ -4,17 +4,21 @@ import { allOps } from "../../dist/lib/ops/registry";
 import { operatorsOf, suiteNames } from "./suite";
 
 const byName = new Map<string, AnyOp>(allOps().map((op) => [op.names.onnx![0], op]));
+const RECURRENT = [1, 2, 3, 4, 7];
 const WEIGHTS = new Map([
-  ["Conv", 1],
-  ["ConvTranspose", 1],
-  ["Gather", 1],
+  ["Conv", [1]],
+  ["ConvTranspose", [1]],
+  ["Gather", [1]],
+  ["LSTM", RECURRENT],
+  ["GRU", RECURRENT],
+  ["RNN", RECURRENT],
 ]);
 
 /** Inputs that the compiler needs as numbers become initializers. */
 export function isConstant(operator: string, position: number): boolean {
   const op = byName.get(operator);
   const name = op?.inputs[position]?.replace("?", "");
-  return WEIGHTS.get(operator) === position || (name !== undefined && (op?.needs?.includes(name) ?? false));
+  return WEIGHTS.get(operator)?.includes(position) || (name !== undefined && (op?.needs?.includes(name) ?? false));
 }
 
 /** Cases of our operators that are refused on purpose, and why. */
