@@ -2,9 +2,18 @@
 import fs from "node:fs";
 import { PNG } from "pngjs";
 
+function decoded(file) {
+  const bytes = fs.readFileSync(file);
+  try {
+    return PNG.sync.read(bytes);
+  } catch (error) {
+    throw new Error(`${file} is no PNG picture: ${error.message}`);
+  }
+}
+
 /** {width, height, pixels}: RGBA bytes, transparent parts on white. */
 export function readImage(file) {
-  const { width, height, data } = PNG.sync.read(fs.readFileSync(file));
+  const { width, height, data } = decoded(file);
   for (let i = 0; i < data.length; i += 4) {
     const alpha = data[i + 3];
     for (let c = 0; c < 3; c++) data[i + c] = Math.round((data[i + c] * alpha + 255 * (255 - alpha)) / 255);

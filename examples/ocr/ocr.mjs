@@ -84,4 +84,7 @@ function wholeLine({ width, height }) {
   return { x: width / 2, y: height / 2, width, height: Math.max(1, height / 10), cos: 1, sin: 0 };
 }
 
-await main();
+await main().catch((error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
