@@ -55,10 +55,17 @@ export interface DevicePost {
 type Message =
   | { readonly kind: "device"; readonly post: DevicePost }
   | { readonly kind: "who"; readonly device: number }
-  | { readonly kind: "callback"; readonly thread: number; readonly body: unknown };
+  | { readonly kind: "callback"; readonly thread: number; readonly id: string; readonly body: unknown }
+  | { readonly kind: "got"; readonly id: string }
+  | { readonly kind: "ready"; readonly thread: number };
 
 const posts = new Map<number, DevicePost>();
-/** Handlers of messages that are for this thread. */
+/** Callbacks on their way to other threads, until those have them: a thread that has just started missed what was posted before. */
+const underWay = new Map<string, Message & { kind: "callback" }>();
+const got = new Set<string>();
+let sent = 0;
+let saidReady = false;
+/** Handlers of callbacks that are for this thread. */
 export const callbackSinks = new Set<(body: never) => void>();
 
 function enterWorld(): SharedArrayBuffer {
@@ -102,11 +109,34 @@ function receive(message: Message): void {
     if (post !== undefined) {
       channel.postMessage({ kind: "device", post } satisfies Message);
     }
-  } else if (message.thread === threadId) {
+  } else if (message.kind === "got") {
+    underWay.delete(message.id);
+  } else if (message.kind === "ready") {
+    for (const one of underWay.values()) {
+      if (one.thread === message.thread) {
+        channel.postMessage(one);
+      }
+    }
+  } else if (message.thread === threadId && !got.has(message.id)) {
+    got.add(message.id);
+    channel.postMessage({ kind: "got", id: message.id } satisfies Message);
     for (const sink of callbackSinks) {
       sink(message.body as never);
     }
   }
+}
+
+/** This thread serves callbacks from now on: whoever has some under way for it posts them again. */
+export function sayReady(): void {
+  if (!saidReady) {
+    saidReady = true;
+    channel.postMessage({ kind: "ready", thread: threadId } satisfies Message);
+  }
+}
+
+/** Whether other threads may ask this one for something soon. */
+export function expectsMessages(): boolean {
+  return underWay.size > 0;
 }
 
 /** Reads what other threads have sent; blocking calls do so while they wait. */
@@ -123,7 +153,9 @@ export function postDevice(post: DevicePost): void {
 }
 
 export function postCallback(thread: number, body: unknown): void {
-  channel.postMessage({ kind: "callback", thread, body } satisfies Message);
+  const message = { kind: "callback", thread, id: `${threadId}.${sent++}`, body } as const;
+  underWay.set(message.id, message);
+  channel.postMessage(message);
 }
 
 /** The memory of a device that another thread has opened. @throws AclError 507033 if nobody hands it over */

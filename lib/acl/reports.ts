@@ -8,7 +8,7 @@ import { Compare } from "../../asm/abi/task";
 import { AclError } from "../errors/acl-error";
 import { PoolTag, STREAM_LIMIT, TaskOp } from "../host/layout";
 import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
-import { callbackSinks, drain, exclusively, nap, postCallback } from "./process";
+import { callbackSinks, drain, exclusively, nap, postCallback, sayReady } from "./process";
 import { type AclStream, destroyHooks, setStreamWord, streamWord, submitTask } from "./streams";
 import { addHostCall, blockOn, setWord } from "./waiting";
 
@@ -207,6 +207,7 @@ function waitForReport(list: readonly Report[], leftMs: number): boolean {
 /** Serves one callback. @throws AclError 507012 after `timeoutMs` */
 function processOne(list: Report[], timeoutMs: number, what: string): void {
   const end = performance.now() + timeoutMs;
+  sayReady();
   for (;;) {
     drain();
     const report = takeReached(list);

@@ -2,7 +2,7 @@
 import { Header, Layout, Stream, Task, TaskOp } from "../host/layout";
 import type { Machine } from "../host/machine";
 import type { AclDevice } from "./devices";
-import { drain, nap } from "./process";
+import { drain, expectsMessages, nap } from "./process";
 
 /** A function that this thread runs once the stream has reached `marker`. */
 export interface HostCall {
@@ -111,7 +111,7 @@ export function blockOn(device: AclDevice, stream: number, sequence: number, tim
     if (leftMs <= 0) {
       return false;
     }
-    const slice = Math.min(leftMs, hostCalls.size > 0 ? SHORT_MS : SLICE_MS);
+    const slice = Math.min(leftMs, hostCalls.size > 0 || expectsMessages() ? SHORT_MS : SLICE_MS);
     const before = served;
     if (machine.block(stream, sequence, slice) || served !== before) {
       continue;

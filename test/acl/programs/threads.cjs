@@ -22,6 +22,15 @@ module.exports = {
   destroy(context) {
     ok(rt.destroy_context(context));
   },
+  /** Serves `count` callbacks. */
+  serve(context, count) {
+    ok(rt.set_context(context));
+    for (let served = 0; served < count; served++) ok(rt.process_report(20_000));
+  },
+  /** A callback: writes byte `i` behind `word`. */
+  note({ word, i }) {
+    ok(rt.memset(word + i - 1, 1, i, 1));
+  },
   fail() {
     throw new Error("on purpose");
   },
