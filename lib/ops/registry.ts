@@ -40,7 +40,7 @@ export const FAMILIES: readonly Family[] = [
   { names: ["MatMul", "Gemm"], load: () => require("./matmul") },
   { names: ["Conv"], load: () => require("./convolution") },
   { names: ["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"], load: () => require("./pooling") },
-  { names: ["BatchNormalization"], load: () => require("./normalization") },
+  { names: ["BatchNormalization", "LRN"], load: () => require("./normalization") },
   {
     names: [
       ...["HardSigmoid", "HardSwish", "Elu", "Selu", "Celu", "Softplus", "Mish", "Softsign", "ThresholdedRelu", "Shrink", "Swish", "Gelu", "PRelu"],
@@ -49,6 +49,7 @@ export const FAMILIES: readonly Family[] = [
   },
   { names: ["Resize", "Upsample"], load: () => require("./resize") },
   { names: ["LSTM", "GRU", "RNN"], load: () => require("./recurrent") },
+  { names: ["ScatterND", "Range"], load: () => require("./scatter") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
 ];
 /** The newest operator set whose forms have been compared with ours. */
