@@ -20,7 +20,7 @@ export namespace Launch {
   export const ARGUMENTS: usize = 16; // address of the first argument; 0 = they follow the kinds
 }
 export const ARGUMENT_LIMIT: u32 = 128;
-/** Of a core's scratch, this much from the start is the stack of the block that runs: it grows down from there. */
+/** Of a core's scratch, this much from the start belongs to the block that runs; the stack of C grows down from its end. */
 export const STACK_BYTES: u32 = 262144;
 
 /** How an argument's 8 bytes become a WebAssembly value. */

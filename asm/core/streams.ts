@@ -17,7 +17,7 @@ import { contextOf, failRun } from "./fault";
 import { clock, coreId, isHost, me, traceRing } from "./local";
 import { runTask } from "./tasks";
 import { enterKernel, leaveKernel, publishTiles, runTile } from "./tiles";
-import { closeRegion, spendTask, stampDone } from "./time";
+import { closeRegion, followHost, spendTask, stampDone } from "./time";
 import { trace } from "./trace";
 import { BLOCKED, tryWait } from "./wait";
 
@@ -113,6 +113,8 @@ export function advance(stream: u32, sc: usize, budget: i32): i32 {
     if (did >= budget || atomic.load<u32>(record, Task.READY) != <u32>sequence || atomic.load<u32>(sc, Stream.STATE) == StreamState.STOPPED) break;
     let refused = refusal(sc);
     const op = <u32>load<u8>(record, Task.OP);
+    // Once: a stream at a run in flight, or at a wait, has been here before and its time does not fall.
+    followHost(sc, record);
     if (!refused && (op == TaskOp.WAIT || op == TaskOp.WAIT_VALUE)) {
       refused = tryWait(op, stream, sc, record);
       if (refused == BLOCKED) break;

@@ -12,6 +12,7 @@ import {
   PRINT_SLOTS,
   PRINT_TEXT_BYTES,
   PrintRing,
+  STACK_BYTES,
 } from "../../asm/abi/kernel";
 import { Header, Layout } from "./layout";
 
@@ -28,7 +29,7 @@ function userKernels(memory) {
   const words = new Uint32Array(memory.buffer), bytes = new Uint8Array(memory.buffer), view = new DataView(memory.buffer);
   const loaded = new Map(), at = (address, field) => words[(address + field) >>> 2];
   const fail = (why) => { throw new WebAssembly.RuntimeError(why); };
-  let launch = 0, block = 0, poison = 0;
+  let launch = 0, block = 0, poison = 0, scratch = 0;
   const print = (text, length) => {
     text >>>= 0;
     length >>>= 0;
@@ -51,6 +52,7 @@ function userKernels(memory) {
     block_index: () => block,
     block_count: () => at(launch, ${Launch.BLOCKS}),
     poison_address: () => poison,
+    scratch_address: () => scratch,
     poll: () => { if (Atomics.load(words, poison >>> 2) !== 0) fail("unreachable: stopped at a poll"); },
     abort: () => fail("unreachable: abort"),
   };
@@ -90,6 +92,7 @@ function userKernels(memory) {
     launch = launchAt >>> 0;
     block = blockIndex >>> 0;
     poison = poisonAt >>> 0;
+    scratch = stackEnd - ${STACK_BYTES};
     try {
       const binary = at(launch, ${Launch.BINARY}), count = at(launch, ${Launch.COUNT});
       const { stack, functions } = loaded.get(at(binary, ${Binary.ID})) ?? load(binary);

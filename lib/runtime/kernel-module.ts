@@ -48,6 +48,7 @@ const CALLS: Readonly<Record<string, string>> = {
   block_count: "() -> i32",
   poll: "() ->",
   poison_address: "() -> i32",
+  scratch_address: "() -> i32",
   print: "(i32 i32) ->",
   abort: "(i32 i32 i32 i32) ->",
 };
@@ -77,6 +78,7 @@ class Parser {
   /** Bodies with neither locals nor instructions. */
   readonly #empty = new Set<number>();
   readonly #data: DataPart[] = [];
+  #start = -1;
 
   constructor(bytes: Uint8Array, what: string) {
     this.#bytes = bytes;
@@ -131,7 +133,8 @@ class Parser {
         this.#exportList(section);
         return undefined;
       case Section.START:
-        throw this.#refuse("it has a start function, which would run on each core at a time of its own; let a kernel do that work");
+        this.#start = section.u32();
+        return new Uint8Array(0);
       case Section.CODE:
         this.#bodies(section);
         return undefined;
@@ -317,6 +320,10 @@ class Parser {
   }
 
   #conclude(bytes: Uint8Array): KernelModule {
+    // Linkers write one for side modules that have nothing to start.
+    if (this.#start >= 0 && !this.#empty.has(this.#start)) {
+      throw this.#refuse("it has a start function, which would run on each core at a time of its own; let a kernel do that work");
+    }
     if (!this.#hasMemory) {
       throw this.#refuse('it imports no memory, so it could reach nothing; import "env" "memory"');
     }
