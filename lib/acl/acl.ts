@@ -7,6 +7,7 @@ import { callbackCalls } from "./families/callback";
 import { contextCalls } from "./families/context";
 import { copyCalls } from "./families/copy";
 import { deviceCalls } from "./families/device";
+import { deviceInfoCalls } from "./families/device-info";
 import { errorCalls, errorRuntimeCalls } from "./families/error";
 import { eventCalls } from "./families/event";
 import { memoryCalls } from "./families/memory";
@@ -34,6 +35,7 @@ export const acl = {
   ...bind("", errorCalls),
   rt: {
     ...bind("rt.", deviceCalls),
+    ...bind("rt.", deviceInfoCalls),
     ...bind("rt.", resourceCalls),
     ...bind("rt.", contextCalls),
     ...bind("rt.", streamCalls),

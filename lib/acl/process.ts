@@ -15,6 +15,8 @@ const ERROR_AT = TEXT_AT + CONFIG_BYTES;
 const ERROR_BYTES = 8192;
 const LOCK_LIMIT_MS = 5000;
 const FIND_LIMIT_MS = 5000;
+/** Ids of callbacks that are remembered, so that one that is posted twice runs once. */
+const GOT_KEPT = 4096;
 
 /** Words of the process. */
 export enum Word {
@@ -119,6 +121,11 @@ function receive(message: Message): void {
     }
   } else if (message.thread === threadId && !got.has(message.id)) {
     got.add(message.id);
+    if (got.size > 2 * GOT_KEPT) {
+      for (const id of [...got].slice(0, GOT_KEPT)) {
+        got.delete(id); // its sender has long been told
+      }
+    }
     channel.postMessage({ kind: "got", id: message.id } satisfies Message);
     for (const sink of callbackSinks) {
       sink(message.body as never);
