@@ -31,8 +31,10 @@ export const CONTEXT_LIMIT: u32 = 4096;
 export const STREAM_LIMIT: u32 = 4096; // CANN's largest limit is 2,048; the rest is for default streams
 export const EVENT_LIMIT: u32 = 65536;
 export const PRIORITIES: u32 = 8; // 0 is served first
-/** Scratch that each core owns while it runs a tile: strip registers, packed panels, pointer tables. */
-export const SCRATCH_BYTES: u32 = 262144;
+/** What kernels use of a core's scratch: strip registers, packed panels, pointer tables. Untouched pages cost nothing. */
+export const KERNEL_SCRATCH_BYTES: u32 = 1048576;
+/** Scratch that each core owns: the kernels' part, then MICRO_SCRATCH_BYTES (asm/abi/micro.ts) of its instance of the micro module. */
+export const SCRATCH_BYTES: u32 = 1125376;
 /** Where a host thread lays task arguments before `submit` copies them into the stream's argument ring. */
 export const MAILBOX_BYTES: u32 = 4096;
 

@@ -4,7 +4,7 @@ export enum Opcode {
   COPY, // T0 = T1 element for element, same dims and element size; P0 rows and P1 columns per tile (a conversion is a MAP)
   MAP, // strip program BLOCK over its own operand list
   REDUCE, // T0 = fold of T1 over its innermost axes; P0 Fold, P1 outer axes, P2 rows per tile, P3 StripType, P4 ReduceMode, P5 elements per row; BLOCK = strip after
-  MATMUL, // T0[..., m, n] = T1[..., m, k] x T2; P0 rows, P1 columns, P4 batches per tile, P2 k, P3 1 = T2 is packed panels; BLOCK = epilogue
+  MATMUL, // T0[..., m, n] = T1[..., m, k] x T2; P0 rows, P1 columns, P4 batches per tile, P2 k, P3 1 = T2 is packed panels of the program's width; BLOCK = epilogue
   CONV, // T0 = conv(T1, T2 packed weights), views [N, D, H, W, C]; P0 = offset of a ConvBlock; BLOCK = epilogue
   POOL, // T0 = pool(T1), views [N, D, H, W, C]; P0 = offset of a ConvBlock, P1 PoolKind
   BRANCH, // control: T0 a BOOL/INT scalar; zero -> region P0, else the next. FLAGS 1: always
@@ -12,6 +12,8 @@ export enum Opcode {
   CALL, // control: goes to region P0, RETURN comes back to the region after this one
   RETURN,
   PROBE, // P0 Probe, P1 argument
+  SOFTMAX, // T0 = softmax of the rows of T1 (f32, innermost dim dense); P0 rows per tile
+  NORM, // T0 = (x - mean) / sqrt(variance + e) * T2 + T3 over the rows of T1 (f32, innermost dim dense); P0 rows per tile, P1 e as bits of an f32
   KERNEL, // one block of a user's kernel per tile; P0 offset of its Launch, P1 time limit in ms (0 = the watchdog's). Never in a compiled program
   RNN, // T0 [time, batch, hidden] from T1 [time, batch, gates * hidden] and packed weights T2; states T3 and T4 (LSTM) move on; P0 RnnKind, P1 gates, P2 gates in T5
 }
@@ -32,12 +34,11 @@ export namespace ConvBlock {
   export const COLUMNS: usize = 72; // output channels per tile, whole panels
   export const SIZE: usize = 80;
 }
-/** How CONV reads its source: GATHER copies a row's taps to scratch first, POINTERS reads them in place, DEPTHWISE has one channel per group. */
-export enum ConvMode { GATHER, POINTERS, DEPTHWISE }
-
-/** Rows and columns of the f32 micro-kernel; weights and packed B are panels [columns / PANEL][k][PANEL]. */
-export const MICRO_ROWS: u32 = 5;
-export const PANEL: u32 = 8;
+/**
+ * How CONV works. GATHER copies the taps of each pixel side by side first (few channels); RUNS reads neighbours in a kernel row as one run, in place;
+ * POINTERS reads tap by tap (dilation, groups); DEPTHWISE has one channel per group; WINOGRAD is F(4 x 4, 3 x 3), where ROWS counts rows of tiles.
+ */
+export enum ConvMode { GATHER, POINTERS, DEPTHWISE, RUNS, WINOGRAD }
 
 /** How REDUCE walks: ROWS folds one row after the other; COLUMNS adds whole lines when neighbours in memory belong to different rows. */
 export enum ReduceMode { ROWS, COLUMNS }

@@ -18,7 +18,7 @@ export namespace Program {
   export const DEBUG_BYTES: usize = 48;
   export const BINDINGS: usize = 52; // bases a frame must supply
   export const ARENA_BYTES: usize = 56; // size of binding ARENA
-  export const FLAGS: usize = 60;
+  export const FLAGS: usize = 60; // columns of the panels that weights are packed in: programs of one width run on kernel builds of that width
   export const SIZE: usize = 64;
 }
 export const PROGRAM_MAGIC: u32 = 0x7270_706e; // "nppr"

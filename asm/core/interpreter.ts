@@ -9,6 +9,7 @@ import { runPool } from "../kernels/pool";
 import { runProbe } from "../kernels/probe";
 import { runReduce } from "../kernels/reduce";
 import { runRnn } from "../kernels/rnn";
+import { runNorm, runSoftmax } from "../kernels/rows";
 import { runUserKernel } from "../kernels/user";
 
 /**
@@ -23,7 +24,9 @@ export function executeTile(program: usize, instruction: usize, tile: u32, frame
     case Opcode.REDUCE: runReduce(program, instruction, tile, frame, scratch); break;
     case Opcode.MATMUL: runMatmul(program, instruction, tile, frame, scratch); break;
     case Opcode.CONV: runConv(program, instruction, tile, frame, scratch); break;
-    case Opcode.POOL: runPool(program, instruction, tile, frame); break;
+    case Opcode.POOL: runPool(program, instruction, tile, frame, scratch); break;
+    case Opcode.SOFTMAX: runSoftmax(program, instruction, tile, frame); break;
+    case Opcode.NORM: runNorm(program, instruction, tile, frame); break;
     case Opcode.PROBE: runProbe(program, instruction, tile, frame); break;
     case Opcode.KERNEL: runUserKernel(program, instruction, tile, scratch); break;
     case Opcode.RNN: runRnn(program, instruction, tile, frame, scratch); break;

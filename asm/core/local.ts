@@ -1,5 +1,6 @@
 /** Core-local registers: who this instance is. A host thread's instance has a thread id and, if it may run device code, a core record too. */
-import { Core, CoreState, Header, Layout, Phase, WORKER_LIMIT } from "../abi/device";
+import { Core, CoreState, Header, KERNEL_SCRATCH_BYTES, Layout, Phase, WORKER_LIMIT } from "../abi/device";
+import { bind } from "../kernels/micro";
 
 /** Address of this core's record; 0 = this instance runs no device code. */
 export let me: usize = 0;
@@ -15,6 +16,7 @@ export function bindCore(core: u32): void {
   coreId = core;
   me = Layout.CORES + <usize>core * Core.SIZE;
   scratch = load<u32>(me, Core.SCRATCH);
+  bind(scratch + KERNEL_SCRATCH_BYTES);
   atomic.store<u32>(me, Phase.IDLE, Core.PHASE);
   atomic.store<u32>(me, CoreState.UP, Core.STATE);
 }

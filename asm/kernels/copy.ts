@@ -7,7 +7,7 @@ import { sizeShift } from "../micro/load";
 import { addressOf, dim, dtypeOf, elementCount, moveRun, offsetAt, rank, record, stride } from "./view";
 
 /** Transposes 4-byte elements: target row r takes source column r. `targetPitch` and `sourcePitch` are bytes between rows. */
-function transpose4(target: usize, targetPitch: i32, source: usize, sourcePitch: i32, rows: u32, columns: u32): void {
+export function transpose4(target: usize, targetPitch: i32, source: usize, sourcePitch: i32, rows: u32, columns: u32): void {
   let row: u32 = 0;
   for (; row + 4 <= rows; row += 4) {
     let s = source + (<usize>row << 2);

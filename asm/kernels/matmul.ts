@@ -1,21 +1,22 @@
 /**
  * MATMUL: C[batch..., m, n] = A[batch..., m, k] x B[batch..., k, n]. A tile is a block of rows and columns of one matrix, or several small matrices.
- * f32 goes through panels of B ([columns / 8][k][8], packed ahead or here); other types multiply element by element.
+ * f32 goes through panels of B, packed ahead or here, and the micro module; other types multiply element by element.
  */
 import { Dtype, Instruction } from "../abi/program";
-import { MICRO_ROWS, PANEL } from "../abi/isa";
-import { add5, addRow, moveTile, multiply, set5, setRow } from "../micro/gemm";
 import { canonicalF32, canonicalF64 } from "../micro/load";
+import { transpose4 } from "./copy";
+import { gemm, pack, panelColumns } from "./micro";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, dtypeOf, offsetAt, rank, record, stride } from "./view";
 
-/** k and rows that are worked on at once: a panel of B stays in L1, the block of A in L2. */
+/** Rows between two runs of the epilogue: their part of C stays in the second-level cache. */
+const ROWS: u32 = 120;
+/** Depth and columns of B that are packed at a time. */
 const DEPTH: u32 = 512;
-const ROWS: u32 = 60;
+const COLUMNS: u32 = 192;
 
-const TILE: usize = STRIP_SCRATCH;
-const PANELS: usize = TILE + 256;
-const ROWS_OF_A: usize = PANELS + <usize>DEPTH * PANEL * 4;
+const PANELS: usize = (STRIP_SCRATCH + 63) & ~63;
+const ROWS_OF_A: usize = PANELS + <usize>DEPTH * COLUMNS * 4;
 
 /** One matrix product as the loops below see it; core-local, set per matrix. */
 let a: usize = 0;
@@ -30,33 +31,33 @@ let c: usize = 0;
 let cRow: i32 = 0;
 let cStep: i32 = 0;
 
-/** Panel of `width` columns from column `j` over k [from, from + count), zeros behind the last column. */
-function packPanel(target: usize, j: u32, width: u32, from: u32, count: u32): void {
-  let source = b + <usize>(<i32>from * bRow) + <usize>(<i32>j * bStep);
-  if (width == PANEL && bStep == 4) {
-    for (let i: u32 = 0; i < count; i++) {
-      v128.store(target, v128.load(source));
-      v128.store(target, v128.load(source, 16), 16);
-      target += 32;
-      source += bRow;
-    }
+/** Columns [j, last) of B over k [from, from + count) as panels, zeros behind the last column. */
+function packColumns(target: usize, j: u32, last: u32, from: u32, count: u32): void {
+  const source = b + <usize>(<i32>from * bRow) + <usize>(<i32>j * bStep);
+  if (bRow != 4 || bStep == 4) {
+    pack(source, bRow, bStep, count, last - j, target);
     return;
   }
-  for (let i: u32 = 0; i < count; i++) {
-    let s = source;
-    for (let x: u32 = 0; x < PANEL; x++) {
-      store<f32>(target + (x << 2), x < width ? load<f32>(s) : 0);
-      if (x + 1 < width) s += bStep;
-    }
-    target += 32;
-    source += bRow;
+  // Dense along k: panels are transposes of their columns.
+  const panel = panelColumns();
+  for (let at: u32 = 0; at < last - j; at += panel) {
+    const width = min<u32>(panel, last - j - at);
+    if (width < panel) memory.fill(target, 0, <usize>(count * panel) << 2);
+    transpose4(target, panel << 2, source + <usize>(<i32>at * bStep), bStep, count, width);
+    target += <usize>(count * panel) << 2;
   }
 }
 
-/** Rows of A that the micro-kernel cannot read in place (k not dense) -> dense rows of `count`. */
+/** Rows of A that are not dense along k -> dense rows of `count`. */
 function packRows(target: usize, i: u32, rows: u32, from: u32, count: u32): void {
+  const source = a + <usize>(<i32>i * aRow) + <usize>(<i32>from * aStep);
+  if (aRow == 4) {
+    // Target row r takes source column r: the source's lines are steps of k.
+    transpose4(target, count << 2, source, aStep, rows, count);
+    return;
+  }
   for (let r: u32 = 0; r < rows; r++) {
-    let s = a + <usize>(<i32>(i + r) * aRow) + <usize>(<i32>from * aStep);
+    let s = source + <usize>(<i32>r * aRow);
     for (let x: u32 = 0; x < count; x++) {
       store<f32>(target, load<f32>(s));
       target += 4;
@@ -65,57 +66,35 @@ function packRows(target: usize, i: u32, rows: u32, from: u32, count: u32): void
   }
 }
 
-/** Rows [i, i + rows) x columns [j, j + width): one panel, one block of k. */
-function panelRows(rowsOfA: usize, pitch: i32, rows: u32, first: bool, count: u32, panel: usize, place: usize, width: u32, scratch: usize): void {
-  const tile = scratch + TILE;
-  for (let r: u32 = 0; r < rows; r += MICRO_ROWS) {
-    const h = min<u32>(MICRO_ROWS, rows - r);
-    const a0 = rowsOfA, a1 = a0 + pitch, a2 = a1 + pitch, a3 = a2 + pitch, a4 = a3 + pitch;
-    if (width == PANEL && h == MICRO_ROWS) first ? set5(count, a0, a1, a2, a3, a4, panel, place, cRow) : add5(count, a0, a1, a2, a3, a4, panel, place, cRow);
-    else if (width == PANEL) multiply(h, !first, count, a0, a1, a2, a3, a4, panel, place, cRow);
-    else {
-      if (!first) moveTile(tile, place, cRow, h, width, false);
-      multiply(h, !first, count, a0, a1, a2, a3, a4, panel, tile, 32);
-      moveTile(tile, place, cRow, h, width, true);
-    }
-    rowsOfA = a4 + pitch;
-    place += <usize>(<i32>h * cRow);
+/** Rows [i, end) x columns [j, last) of one matrix. */
+function productF32(i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
+  const panel = panelColumns(), panelBytes = <usize>panel << 2;
+  const place = c + <usize>(<i32>i * cRow);
+  if (packed && aStep == 4) {
+    gemm(end - i, last - j, depth, a + <usize>(<i32>i * aRow), aRow, b + <usize>(j / panel) * depth * panelBytes, depth * panelBytes, place + (<usize>j << 2), cRow, 1);
+    return;
   }
-}
-
-/** Rows [i, end) x columns [j, last) of one matrix; at most ROWS rows. */
-function blockF32(i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
-  const rows = end - i;
-  for (let from: u32 = 0; from < depth; from += DEPTH) {
-    const count = min<u32>(DEPTH, depth - from);
-    let rowsOfA = a + <usize>(<i32>i * aRow) + (<usize>from << 2);
-    let pitch = aRow;
-    if (aStep != 4) {
-      rowsOfA = scratch + ROWS_OF_A;
-      pitch = <i32>(count << 2);
-      packRows(rowsOfA, i, rows, from, count);
-    }
-    const panelBytes = <usize>depth << 5;
-    let column = j;
-    if (packed && rows == 1) {
-      for (; column + 4 * PANEL <= last; column += 4 * PANEL) {
-        const panel = b + <usize>(column / PANEL) * panelBytes + (<usize>from << 5);
-        const place = c + <usize>(<i32>i * cRow) + (<usize>column << 2);
-        from == 0 ? setRow(count, rowsOfA, panel, panelBytes, place) : addRow(count, rowsOfA, panel, panelBytes, place);
+  for (let column = j; column < last; column += COLUMNS) {
+    const stop = min<u32>(column + COLUMNS, last);
+    let from: u32 = 0;
+    do {
+      const count = min<u32>(DEPTH, depth - from);
+      const panels = packed ? b + (<usize>(column / panel) * depth + from) * panelBytes : scratch + PANELS;
+      const pitch = (packed ? depth : count) * panelBytes;
+      if (!packed) packColumns(panels, column, stop, from, count);
+      for (let r = i; r < end; r += ROWS) {
+        const rows = min<u32>(ROWS, end - r);
+        const to = c + <usize>(<i32>r * cRow) + (<usize>column << 2);
+        if (aStep == 4) {
+          gemm(rows, stop - column, count, a + <usize>(<i32>r * aRow) + (<usize>from << 2), aRow, panels, pitch, to, cRow, u32(from == 0));
+          continue;
+        }
+        packRows(scratch + ROWS_OF_A, r, rows, from, count);
+        gemm(rows, stop - column, count, scratch + ROWS_OF_A, <usize>count << 2, panels, pitch, to, cRow, u32(from == 0));
       }
-    }
-    for (; column < last; column += PANEL) {
-      const width = min<u32>(PANEL, last - column);
-      let panel = b + <usize>(column / PANEL) * panelBytes + (<usize>from << 5);
-      if (!packed) {
-        panel = scratch + PANELS;
-        packPanel(panel, column, width, from, count);
-      }
-      panelRows(rowsOfA, pitch, rows, from == 0, count, panel, c + <usize>(<i32>i * cRow) + (<usize>column << 2), width, scratch);
-    }
+      from += DEPTH;
+    } while (from < depth);
   }
-  if (depth == 0) for (let r = i; r < end; r++) memory.fill(c + <usize>(<i32>r * cRow) + (<usize>j << 2), 0, <usize>(last - j) << 2);
-  for (let r = i; r < end; r++) canonicalF32(c + <usize>(<i32>r * cRow) + (<usize>j << 2), last - j);
 }
 
 @inline
@@ -137,13 +116,34 @@ function blockPlain<T>(i: u32, end: u32, j: u32, last: u32): void {
   }
 }
 
-function block(dtype: u32, i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
+/** True if f32 rows lie in C as `canonicalF32` wants them: then the caller runs it. */
+function block(dtype: u32, i: u32, end: u32, j: u32, last: u32, scratch: usize): bool {
   switch (<i32>dtype) {
-    case Dtype.FLOAT32: packed || cStep == 4 ? blockF32(i, end, j, last, scratch) : blockPlain<f32>(i, end, j, last); break;
+    case Dtype.FLOAT32:
+      if (packed || cStep == 4) {
+        productF32(i, end, j, last, scratch);
+        return true;
+      }
+      blockPlain<f32>(i, end, j, last);
+      break;
     case Dtype.FLOAT64: blockPlain<f64>(i, end, j, last); break;
     case Dtype.INT32: case Dtype.UINT32: blockPlain<i32>(i, end, j, last); break;
     default: blockPlain<i64>(i, end, j, last);
   }
+  return false;
+}
+
+/** Rows [i, end) x columns [j, last): the epilogue, or one form of NaN. The epilogue's own stores see to that too. */
+function finish(program: usize, epilogue: u32, frame: usize, row: u32, n: u32, i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
+  const whole = j == 0 && last == n;
+  if (epilogue != 0) {
+    if (whole) runStrip(program, program + epilogue, frame, (row + i) * n, (row + end) * n, 0, scratch);
+    else for (let r = row + i; r < row + end; r++) runStrip(program, program + epilogue, frame, r * n + j, r * n + last, 0, scratch);
+    return;
+  }
+  const place = c + <usize>(<i32>i * cRow) + (<usize>j << 2);
+  if (cRow == <i32>((last - j) << 2)) canonicalF32(place, (end - i) * (last - j));
+  else for (let r: u32 = 0; r < end - i; r++) canonicalF32(place + <usize>(<i32>r * cRow), last - j);
 }
 
 export function runMatmul(program: usize, instruction: usize, tile: u32, frame: usize, scratch: usize): void {
@@ -168,17 +168,16 @@ export function runMatmul(program: usize, instruction: usize, tile: u32, frame: 
   bRow = packed ? 0 : stride(right, outer), bStep = packed ? 0 : stride(right, outer + 1);
   cRow = stride(target, outer), cStep = stride(target, outer + 1);
   const epilogue = load<u32>(instruction, Instruction.BLOCK);
+  // B that is packed here is packed once for all rows of the tile; with panels from the model, C goes through the caches by ROWS.
+  const height = packed ? ROWS : i1 - i0;
   for (let batch = begin; batch < min<u32>(begin + together, batches); batch++) {
     a = addressOf(left, frame) + offsetAt(left, outer, batch);
     b = addressOf(right, frame) + (packed ? 0 : offsetAt(right, outer, batch));
     c = addressOf(target, frame) + offsetAt(target, outer, batch);
-    for (let i = i0; i < i1; i += ROWS) {
-      const end = min<u32>(i + ROWS, i1);
-      block(dtypeOf(target), i, end, j0, j1, scratch);
-      if (epilogue == 0) continue;
-      const row = batch * m;
-      if (j0 == 0 && j1 == n) runStrip(program, program + epilogue, frame, (row + i) * n, (row + end) * n, 0, scratch);
-      else for (let r = i; r < end; r++) runStrip(program, program + epilogue, frame, (row + r) * n + j0, (row + r) * n + j1, 0, scratch);
+    for (let i = i0; i < i1; i += height) {
+      const end = min<u32>(i + height, i1);
+      const rows = block(dtypeOf(target), i, end, j0, j1, scratch);
+      if (rows || epilogue != 0) finish(program, epilogue, frame, batch * m, n, i, end, j0, j1, scratch);
     }
   }
 }

@@ -3,44 +3,65 @@ import { Dtype, Instruction } from "../abi/program";
 import { ConvBlock, PoolKind } from "../abi/isa";
 import { canonicalF32, canonicalF64 } from "../micro/load";
 import { addressOf, dim, dtypeOf, record, stride } from "./view";
-import { kernelSize, movePixel, openWindow, paddedTaps, tapAddress } from "./window";
+import { evenPitch, kernelSize, listInside, movePixel, nextPixel, openWindow, paddedTaps, tapAddress } from "./window";
+import { STRIP_SCRATCH } from "./strip";
 
+/** Taps of the window at hand that lie in the source; above what a strip program uses, though none runs here. */
+const TAPS: usize = (STRIP_SCRATCH + 63) & ~63;
+
+/**
+ * `vectors` vectors of channels from byte `at` on, over `count` taps listed at `list`. The fast maximum passes over a NaN in its second argument, so
+ * NaN is remembered apart.
+ */
 @inline
-function mergeLine(maximum: bool, place: usize, source: usize, channels: u32): void {
-  const end = place + (<usize>channels << 2);
-  for (; place + 16 <= end; place += 16, source += 16) {
-    const x = v128.load(place), y = v128.load(source);
-    v128.store(place, maximum ? f32x4.max(x, y) : f32x4.add(x, y));
-  }
-  for (; place < end; place += 4, source += 4) {
-    const x = load<f32>(place), y = load<f32>(source);
-    store<f32>(place, maximum ? max<f32>(x, y) : x + y);
-  }
-}
-
-function fillLine(place: usize, channels: u32, value: f32): void {
-  for (let c: usize = 0; c < <usize>channels; c++) store<f32>(place + (c << 2), value);
-}
-
-/** All channels of the current pixel; windows without a source pixel give the fold's neutral value (average: 0). */
-function poolLine(place: usize, channels: u32, kind: u32): void {
-  const maximum = kind == PoolKind.MAX;
-  let seen: u32 = 0;
-  for (let i: u32 = 0; i < kernelSize(0); i++) {
-    for (let j: u32 = 0; j < kernelSize(1); j++) {
-      for (let k: u32 = 0; k < kernelSize(2); k++) {
-        const source = tapAddress(i, j, k);
-        if (source == 0) continue;
-        if (seen++ == 0) memory.copy(place, source, <usize>channels << 2);
-        else if (maximum) mergeLine(true, place, source, channels);
-        else mergeLine(false, place, source, channels);
+function poolVectors(maximum: bool, vectors: u32, list: usize, count: u32, at: usize, place: usize, divisor: v128): void {
+  const start = f32x4.splat(maximum ? -Infinity : 0), none = i32x4.splat(0);
+  let s0 = start, s1 = start, s2 = start, s3 = start;
+  let n0 = none, n1 = none, n2 = none, n3 = none;
+  const end = list + (<usize>count << 2);
+  while (list < end) {
+    const tap = <usize>load<u32>(list) + at;
+    const x0 = v128.load(tap);
+    s0 = maximum ? f32x4.pmax(s0, x0) : f32x4.add(s0, x0);
+    if (maximum) n0 = v128.or(n0, f32x4.ne(x0, x0));
+    if (vectors > 1) {
+      const x1 = v128.load(tap, 16), x2 = v128.load(tap, 32), x3 = v128.load(tap, 48);
+      s1 = maximum ? f32x4.pmax(s1, x1) : f32x4.add(s1, x1);
+      s2 = maximum ? f32x4.pmax(s2, x2) : f32x4.add(s2, x2);
+      s3 = maximum ? f32x4.pmax(s3, x3) : f32x4.add(s3, x3);
+      if (maximum) {
+        n1 = v128.or(n1, f32x4.ne(x1, x1));
+        n2 = v128.or(n2, f32x4.ne(x2, x2));
+        n3 = v128.or(n3, f32x4.ne(x3, x3));
       }
     }
+    list += 4;
   }
-  if (seen == 0) fillLine(place, channels, maximum ? -Infinity : 0);
-  else if (!maximum) {
-    const divisor = <f32>(kind == PoolKind.AVERAGE_INCLUDE_PAD ? paddedTaps() : seen);
-    for (let c: usize = 0; c < <usize>channels; c++) store<f32>(place + (c << 2), load<f32>(place + (c << 2)) / divisor);
+  v128.store(place + at, maximum ? v128.or(s0, n0) : f32x4.div(s0, divisor));
+  if (vectors > 1) {
+    v128.store(place + at, maximum ? v128.or(s1, n1) : f32x4.div(s1, divisor), 16);
+    v128.store(place + at, maximum ? v128.or(s2, n2) : f32x4.div(s2, divisor), 32);
+    v128.store(place + at, maximum ? v128.or(s3, n3) : f32x4.div(s3, divisor), 48);
+  }
+}
+
+/** All channels, at least four; the last vector overlaps the one before. */
+@inline
+function poolChannels(maximum: bool, list: usize, count: u32, place: usize, channels: u32, divisor: v128): void {
+  const end = <usize>channels << 2;
+  let at: usize = 0;
+  for (; at + 64 <= end; at += 64) poolVectors(maximum, 4, list, count, at, place, divisor);
+  for (; at + 16 <= end; at += 16) poolVectors(maximum, 1, list, count, at, place, divisor);
+  if (at < end) poolVectors(maximum, 1, list, count, end - 16, place, divisor);
+}
+
+/** The window at hand; without a source pixel in it a maximum is -Infinity and an average 0. */
+function poolWindow(place: usize, channels: u32, kind: u32, list: usize): void {
+  const count = listInside(list);
+  if (kind == PoolKind.MAX) poolChannels(true, list, count, place, channels, i32x4.splat(0));
+  else {
+    const divisor = kind == PoolKind.AVERAGE_INCLUDE_PAD ? paddedTaps() : count;
+    poolChannels(false, list, count, place, channels, f32x4.splat(<f32>max<u32>(divisor, 1)));
   }
   canonicalF32(place, channels);
 }
@@ -84,7 +105,7 @@ function poolElement(dtype: u32, place: usize, at: i32, kind: u32): void {
   }
 }
 
-export function runPool(program: usize, instruction: usize, tile: u32, frame: usize): void {
+export function runPool(program: usize, instruction: usize, tile: u32, frame: usize, scratch: usize): void {
   const target = record(program, load<u32>(instruction, Instruction.T0));
   const source = record(program, load<u32>(instruction, Instruction.T1));
   const block = program + load<u32>(instruction, Instruction.P0);
@@ -97,9 +118,12 @@ export function runPool(program: usize, instruction: usize, tile: u32, frame: us
   const step = stride(target, 4), sourceStep = stride(source, 4);
   const lines = dtype == Dtype.FLOAT32 && channels >= 4 && step == 4 && sourceStep == 4;
   openWindow(block, source, addressOf(source, frame));
+  const first = addressOf(target, frame), even = evenPitch(target);
+  movePixel(target, from);
   for (let pixel = from; pixel < to; pixel++) {
-    const place = addressOf(target, frame) + movePixel(target, pixel);
-    if (lines) poolLine(place, channels, kind);
+    const place = first + (even != 0 ? <usize>(<i32>pixel * even) : <usize>movePixel(target, pixel));
+    if (lines) poolWindow(place, channels, kind, scratch + TAPS);
     else for (let c: u32 = 0; c < channels; c++) poolElement(dtype, place + <usize>(<i32>c * step), <i32>c * sourceStep, kind);
+    if (even != 0) nextPixel();
   }
 }

@@ -1,6 +1,5 @@
 /** Strip operations that a 128-bit vector does: loops of 64 bytes. `sa`, `sb`, `sc` are 64, or 0 for a splat (its 64 bytes all hold the value). */
 import { StripCode } from "../abi/strip";
-import { erf4, exp4, log4, sigmoid4, tanh4 } from "../micro/vector";
 
 @inline
 function lanes1<T>(code: u32, x: v128): v128 {
@@ -16,13 +15,6 @@ function lanes1<T>(code: u32, x: v128): v128 {
     if (code == StripCode.RSQRT) return v128.div<T>(v128.splat<T>(1), v128.sqrt<T>(x));
     // pmin and pmax give their first operand when they compare false: NaN stays.
     if (code == StripCode.RELU) return v128.pmax<T>(x, v128.splat<T>(0));
-  }
-  if (sizeof<T>() == 4 && isFloat<T>()) {
-    if (code == StripCode.EXP) return exp4(x);
-    if (code == StripCode.LOG) return log4(x);
-    if (code == StripCode.TANH) return tanh4(x);
-    if (code == StripCode.SIGMOID) return sigmoid4(x);
-    if (code == StripCode.ERF) return erf4(x);
   }
   return v128.not(x);
 }
@@ -77,17 +69,6 @@ function loop1<T>(code: u32, d: usize, a: usize, sa: usize, end: usize): void {
     v128.store(d, r3, 48);
     a += sa;
     d += 64;
-  }
-}
-
-/** For long bodies: one vector at a time, or the four copies would not fit the registers. */
-@inline
-function loopLong<T>(code: u32, d: usize, a: usize, sa: usize, end: usize): void {
-  const step = sa >> 2;
-  while (d < end) {
-    v128.store(d, lanes1<T>(code, v128.load(a)));
-    a += step;
-    d += 16;
   }
 }
 
@@ -182,14 +163,21 @@ function real<T>(code: u32, d: usize, a: usize, sa: usize, b: usize, sb: usize, 
   }
 }
 
+/** What the micro module has no loop for: rounding, comparisons, bits. */
 export function vectorF32(code: u32, d: usize, a: usize, sa: usize, b: usize, sb: usize, c: usize, sc: usize, end: usize): bool {
   switch (<i32>code) {
-    case StripCode.EXP: loopLong<f32>(StripCode.EXP, d, a, sa, end); return true;
-    case StripCode.LOG: loopLong<f32>(StripCode.LOG, d, a, sa, end); return true;
-    case StripCode.TANH: loopLong<f32>(StripCode.TANH, d, a, sa, end); return true;
-    case StripCode.SIGMOID: loopLong<f32>(StripCode.SIGMOID, d, a, sa, end); return true;
-    case StripCode.ERF: loopLong<f32>(StripCode.ERF, d, a, sa, end); return true;
-    default: return real<f32>(code, d, a, sa, b, sb, end) || compared<f32>(code, d, a, sa, b, sb, c, sc, end);
+    case StripCode.FLOOR: loop1<f32>(StripCode.FLOOR, d, a, sa, end); return true;
+    case StripCode.CEIL: loop1<f32>(StripCode.CEIL, d, a, sa, end); return true;
+    case StripCode.TRUNC: loop1<f32>(StripCode.TRUNC, d, a, sa, end); return true;
+    case StripCode.ROUND: loop1<f32>(StripCode.ROUND, d, a, sa, end); return true;
+    case StripCode.EQ: loop2<f32>(StripCode.EQ, d, a, sa, b, sb, end); return true;
+    case StripCode.NE: loop2<f32>(StripCode.NE, d, a, sa, b, sb, end); return true;
+    case StripCode.LT: loop2<f32>(StripCode.LT, d, a, sa, b, sb, end); return true;
+    case StripCode.LE: loop2<f32>(StripCode.LE, d, a, sa, b, sb, end); return true;
+    case StripCode.GT: loop2<f32>(StripCode.GT, d, a, sa, b, sb, end); return true;
+    case StripCode.GE: loop2<f32>(StripCode.GE, d, a, sa, b, sb, end); return true;
+    case StripCode.SELECT: loop3<f32>(StripCode.SELECT, d, a, sa, b, sb, c, sc, end); return true;
+    default: return false;
   }
 }
 

@@ -7,6 +7,7 @@ import {
 } from "../abi/strip";
 import { Instruction } from "../abi/program";
 import { canonicalF32, canonicalF64, isRegister, loadElements, sizeShift, storeElements, typeShift } from "../micro/load";
+import { strip } from "./micro";
 import { addressOf, dim, dtypeOf, rank, record, walk } from "./view";
 import { vectorF32, vectorF64, vectorI32, vectorI64, vectorU32 } from "./strip-vector";
 import { scalar } from "./strip-scalar";
@@ -34,14 +35,14 @@ function point(table: usize, register: u32, address: usize, bytes: u32): void {
 }
 
 function runOperation(type: u32, code: u32, d: usize, a: usize, sa: usize, b: usize, sb: usize, c: usize, sc: usize, count: u32): void {
-  if (code >= <u32>StripCode.CAST_F32) {
+  if (code >= <u32>StripCode.CAST_F32 && code <= <u32>StripCode.CAST_BOOL) {
     cast(type, code, d, a, sa, count);
     return;
   }
   const end = d + (<usize>count << typeShift(type));
   let done: bool = false;
   switch (<i32>type) {
-    case StripType.F32: done = vectorF32(code, d, a, sa, b, sb, c, sc, end); break;
+    case StripType.F32: done = strip(code, d, end, a, sa, b, sb, c, sc) != 0 || vectorF32(code, d, a, sa, b, sb, c, sc, end); break;
     case StripType.F64: done = vectorF64(code, d, a, sa, b, sb, c, sc, end); break;
     case StripType.I32: done = vectorI32(code, d, a, sa, b, sb, c, sc, end); break;
     case StripType.U32: done = vectorU32(code, d, a, sa, b, sb, c, sc, end); break;

@@ -47,7 +47,7 @@ function throwRefused(refused: readonly AclError[]): void {
 
 export function* lowerGraph(state: CompileState): Generator<void> {
   const { graph } = state;
-  const program = new LoweredProgram();
+  const program = new LoweredProgram(state.options);
   const bytes = ({ dtype, dims }: Value): number => sizeOf(dims as number[]) * DTYPES[dtype!].bytes;
   graph.inputs.forEach((value, input) => {
     const blob = program.blob(value.name, { input }, bytes(value));

@@ -9,7 +9,10 @@ export function readsOf(instruction: Instruction): View[] {
   switch (instruction.op) {
     case "copy":
     case "pool":
+    case "softmax":
       return [instruction.source];
+    case "norm":
+      return [instruction.source, instruction.scale, instruction.shift];
     case "map":
       return stripInputs(instruction.strip);
     case "reduce":
@@ -40,6 +43,8 @@ export function writesOf(instruction: Instruction): View[] {
     case "reduce":
     case "matmul":
     case "conv":
+    case "softmax":
+    case "norm":
       return [instruction.target];
     case "rnn":
       return [instruction.target, instruction.state, ...(instruction.cell ? [instruction.cell] : [])];

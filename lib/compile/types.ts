@@ -28,6 +28,10 @@ export interface CompileOptions {
   /** Data blobs that the executor already holds: key -> byte offset in the data binding; the next free offset is `dataBytes`. */
   readonly known?: Readonly<Record<string, number>>;
   readonly dataBytes?: number;
+  /** Columns of the panels that weights are packed in: 8, or 16 for the wide kernel build. Default 8. */
+  readonly panel?: number;
+  /** `direct`: no Winograd, whose rounding errors are about ten times larger. Default `fast`. */
+  readonly precision?: "fast" | "direct";
   /** Passes to leave out, or the last pass to run (debugging). */
   readonly disable?: readonly string[];
   readonly stopAfter?: string;

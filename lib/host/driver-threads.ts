@@ -78,6 +78,7 @@ export class ThreadsDriver implements Driver {
   #boot(seat: Seat): Promise<void> {
     const workerData: CoreBoot = {
       module: coreModule(),
+      kernels: this.#machine.kernels.module,
       memory: this.#machine.memory,
       core: seat.core,
       spinUs: this.#spinUs,

@@ -28,6 +28,7 @@ import {
   WORKER_LIMIT,
 } from "./layout";
 import { parkMemory, takeMemory } from "./memory";
+import { chooseKernels, type Kernels } from "./kernels";
 import { adoptModule, coreModule, hostInstance } from "./module";
 import { classify } from "./traps";
 import type { MachineOptions, MachineToken } from "./types";
@@ -56,6 +57,8 @@ export class Machine extends Submitter {
   readonly opener: boolean;
   readonly driver: Driver;
   readonly completions: Completions;
+  /** The kernel build that every core of the device runs. */
+  readonly kernels: Kernels;
   /** A view of device memory was handed to the user: this memory cannot be given to another device. */
   exposed = false;
   readonly #heart: Heart;
@@ -65,11 +68,12 @@ export class Machine extends Submitter {
   #openerSeen = 0;
   #closed: Promise<void> | undefined;
 
-  private constructor(memory: WebAssembly.Memory, options: MachineOptions, opener: boolean) {
+  private constructor(memory: WebAssembly.Memory, options: MachineOptions, kernels: Kernels, opener: boolean) {
     super(memory, options.device);
     this.opener = opener;
+    this.kernels = kernels;
     this.driver = this.#makeDriver(options);
-    this.core = hostInstance(memory, this.driver.now);
+    this.core = hostInstance(memory, this.driver.now, kernels.module);
     this.thread = claimThread(memory.buffer);
     this.core.bindThread(this.thread);
     this.completions = new Completions(this.core);
@@ -94,8 +98,9 @@ export class Machine extends Submitter {
   /** Makes a device. Its cores boot in the background. */
   static open(options: MachineOptions): Machine {
     coreModule();
+    const kernels = chooseKernels(options);
     const memory = takeMemory(options.memoryBytes);
-    const machine = new Machine(memory, options, true);
+    const machine = new Machine(memory, options, kernels, true);
     machine.core.format(memory.buffer.byteLength / 65536, options.cores, options.device, options.firstSequence);
     machine.#equip(options.driver === "inline" ? 0 : WORKER_LIMIT + machine.thread);
     if (options.traceRecords > 0) {
@@ -118,7 +123,7 @@ export class Machine extends Submitter {
       throw deviceLost(token.device, "it was closed before this thread attached");
     }
     const rest = { firstSequence: 0, seed: 0, faults: {}, spinUs: 20, watchdogMs: 1000, traceRecords: 0, memoryBytes: 0 };
-    const machine = new Machine(token.memory, { device: token.device, driver: "threads", cores: 0, ...rest }, false);
+    const machine = new Machine(token.memory, { device: token.device, driver: "threads", cores: 0, ...rest }, token.kernels, false);
     machine.#equip(WORKER_LIMIT + machine.thread);
     open.add(machine);
     hookExit();
@@ -129,7 +134,7 @@ export class Machine extends Submitter {
     if (this.driver.name !== "threads") {
       throw notSupported(`device ${this.device}: a device of the ${this.driver.name} driver cannot be shared; open it with driver "threads"`);
     }
-    return { memory: this.memory, module: coreModule(), device: this.device, abi: ABI_VERSION };
+    return { memory: this.memory, module: coreModule(), kernels: this.kernels, device: this.device, abi: ABI_VERSION };
   }
 
   /** Gives this thread its mailbox and the right to run device code as core `core`. */

@@ -25,26 +25,28 @@ export function adoptModule(module: WebAssembly.Module): void {
   compiled ??= module;
 }
 
-/** An instance over `memory`; `clock` is the driver's, in microseconds. */
-export function instantiate(memory: WebAssembly.Memory, clock: () => number): CoreExports {
-  return new WebAssembly.Instance(coreModule(), { env: { memory, clock, kernel: noUserKernels } }).exports as unknown as CoreExports;
+/** An instance over `memory`, with one of the micro module `kernels` for itself; `clock` is the driver's, in microseconds. */
+export function instantiate(memory: WebAssembly.Memory, clock: () => number, kernels: WebAssembly.Module): CoreExports {
+  const micro = new WebAssembly.Instance(kernels, { env: { memory } }).exports as Record<string, unknown>;
+  return new WebAssembly.Instance(coreModule(), { micro, env: { memory, clock, kernel: noUserKernels } }).exports as unknown as CoreExports;
 }
 
 interface HostInstance {
   clock: () => number;
   core: CoreExports;
+  kernels: WebAssembly.Module;
 }
 const hostInstances = new WeakMap<WebAssembly.Memory, HostInstance>();
 
 /** This thread's own instance over `memory`. A parked memory keeps it for the next device: an instance costs 10 KB of garbage and 0.3 ms. */
-export function hostInstance(memory: WebAssembly.Memory, clock: () => number): CoreExports {
+export function hostInstance(memory: WebAssembly.Memory, clock: () => number, kernels: WebAssembly.Module): CoreExports {
   const known = hostInstances.get(memory);
-  if (known !== undefined) {
+  if (known?.kernels === kernels) {
     known.clock = clock;
     return known.core;
   }
-  const instance = { clock } as HostInstance;
-  instance.core = instantiate(memory, () => instance.clock());
+  const instance = { clock, kernels } as HostInstance;
+  instance.core = instantiate(memory, () => instance.clock(), kernels);
   hostInstances.set(memory, instance);
   return instance.core;
 }

@@ -1,4 +1,6 @@
 /** Plain data that host and runtime share. */
+import type { Kernels } from "./kernels";
+
 export type DriverName = "threads" | "sim" | "inline";
 
 /** Adversity for the sim driver; each is a probability from 0 to 1. */
@@ -20,12 +22,16 @@ export interface MachineOptions {
   readonly spinUs: number;
   readonly watchdogMs: number;
   readonly traceRecords: number;
+  /** Highest kernel build allowed, and whether a lower one is an error. */
+  readonly kernels?: string | undefined;
+  readonly strict?: boolean | undefined;
 }
 
 /** What another Node thread needs to attach: can be posted. */
 export interface MachineToken {
   readonly memory: WebAssembly.Memory;
   readonly module: WebAssembly.Module;
+  readonly kernels: Kernels;
   readonly device: number;
   readonly abi: number;
 }

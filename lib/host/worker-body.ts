@@ -6,6 +6,8 @@ import { USER_KERNELS } from "./user-kernel";
 
 export interface CoreBoot {
   readonly module: WebAssembly.Module;
+  /** The micro module of the device's kernel build. */
+  readonly kernels: WebAssembly.Module;
   readonly memory: WebAssembly.Memory;
   readonly core: number;
   readonly spinUs: number;
@@ -18,7 +20,10 @@ export interface CoreBoot {
 export const CORE_BODY = `"use strict";
 const { parentPort, workerData: d } = require("node:worker_threads");
 const [s, n] = process.hrtime(), base = s * 1e6 + n / 1e3 - performance.now() * 1e3;
-const core = new WebAssembly.Instance(d.module, { env: { memory: d.memory, clock: () => base + performance.now() * 1e3, kernel: userKernels(d.memory) } }).exports;
+const core = new WebAssembly.Instance(d.module, {
+  micro: new WebAssembly.Instance(d.kernels, { env: { memory: d.memory } }).exports,
+  env: { memory: d.memory, clock: () => base + performance.now() * 1e3, kernel: userKernels(d.memory) },
+}).exports;
 core.bindCore(d.core);
 parentPort.postMessage(0);
 let trapped, pending = false;

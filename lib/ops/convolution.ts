@@ -2,9 +2,11 @@
 import { AclError } from "../errors/acl-error";
 import { formatDims, shapeError } from "../graph/dims";
 import { sizeOf, type Tensor } from "../graph/tensor";
+import { takesWinograd } from "../program/winograd";
+import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
-import { packedFilter } from "./packing";
+import { packedFilter, winogradFilter } from "./packing";
 import { fixed, noise, ramp, rejects, sample } from "./sample";
 import { StripBuilder } from "./strip-builder";
 import { channelsLast, reshapeView } from "./views";
@@ -67,6 +69,27 @@ function reference(x: Tensor, weights: Tensor, bias: Tensor | undefined, attribu
   return mapTensors({ real: (v) => v }, [{ dtype: "float64", dims: out.dims, data }], out);
 }
 
+/** Fewer channels cost more in transforms than they save; more do not leave room for enough tiles at once. */
+const WINOGRAD_CHANNELS = 16;
+const WINOGRAD_MOST = 800;
+/** 4 x 4 tiles of one sample; below, the transformed weights are read for too little. */
+const WINOGRAD_TILES = 9;
+/** Outputs that a tile has to have on average: at the borders some of its 16 are lost. */
+const WINOGRAD_FILL = 8;
+
+/** Whether Winograd's F(4 x 4, 3 x 3) is the faster form of a 3 x 3 convolution of these sizes. */
+function paysWinograd(target: View, source: View): boolean {
+  const [, outputs, height, width] = target.dims as [number, number, number, number];
+  const inputs = source.dims[1]!;
+  const tiles = Math.ceil(height / 4) * Math.ceil(width / 4);
+  return (
+    Math.min(inputs, outputs) >= WINOGRAD_CHANNELS &&
+    inputs + outputs <= WINOGRAD_MOST &&
+    tiles >= WINOGRAD_TILES &&
+    height * width >= tiles * WINOGRAD_FILL
+  );
+}
+
 export const Conv = defineOp({
   names: { onnx: ["Conv", 22] },
   inputs: ["x", "weights", "bias?"],
@@ -87,14 +110,15 @@ export const Conv = defineOp({
     }
     const { window } = windowOf(x.dims.slice(2), weights.dims.slice(2), attributes, b.what);
     const source = b.channelsLast(b.converted(x.view, "float32"));
-    const packed = packedFilter(b, weights, attributes.group);
     b.through("float32", channelsLast(x.dims.length), (target) => {
       const strip = new StripBuilder(target.dims);
       if (bias) {
         const perChannel = reshapeView(b.converted(bias.view, "float32"), [1, bias.dims[0]!, ...window.kernel.map(() => 1)])!;
         strip.output(target, strip.op("add", strip.accumulator(), strip.input(perChannel)));
       }
-      b.conv(target, source, packed, window, attributes.group, bias ? strip.strip() : undefined);
+      const winograd = !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);
+      const packed = winograd ? winogradFilter(b, weights) : packedFilter(b, weights, attributes.group);
+      b.conv(target, source, packed, window, attributes.group, bias ? strip.strip() : undefined, winograd ? "winograd" : "direct");
     });
   },
   tolerance: { relative: 1e-5, absolute: 2e-5, why: "f32 sums over taps and channels against float64" },

@@ -8,6 +8,7 @@ import { DTYPES, type DtypeName } from "../graph/dtype";
 import { describeNode, type Node, type Value } from "../graph/ir";
 import { decode, encode, sizeOf, type Stored, type Tensor } from "../graph/tensor";
 import type { Blob, BindingName, FoldName, Instruction, RnnName, Strip, View, Window } from "../program/types";
+import { PANEL } from "../program/pack";
 import { StripBuilder, stripType } from "./strip-builder";
 import { channelsLast, dense, isDense, permuteView, sameLayout } from "./views";
 
@@ -20,7 +21,16 @@ export class LoweredProgram {
   readonly data = new Map<Blob, { readonly key: string; readonly bytes: Uint8Array }>();
   /** Blobs of the graph's outputs: a row-major output is written in place. */
   readonly outputs = new Map<Value, Blob>();
+  /** Columns of packed panels. */
+  readonly panel: number;
+  /** No Winograd. */
+  readonly direct: boolean;
   readonly #keys = new Map<string, Blob>();
+
+  constructor(options: { readonly panel?: number; readonly precision?: "fast" | "direct" } = {}) {
+    this.panel = options.panel ?? PANEL;
+    this.direct = options.precision === "direct";
+  }
 
   blob(name: string, binding: BindingName, sizeBytes: number): Blob {
     const blob: Blob = { id: this.blobs.length, name, binding, sizeBytes };
@@ -189,8 +199,17 @@ export class Lowering {
     this.emit({ op: "matmul", target, a, b, packed, ...(epilogue ? { epilogue } : {}) }, sizeOf(target.dims));
   }
 
-  conv(target: View, source: View, weights: View, window: Window, groups: number, epilogue?: Strip): void {
-    this.emit({ op: "conv", target, source, weights, window, groups, ...(epilogue ? { epilogue } : {}) }, sizeOf(target.dims));
+  conv(target: View, source: View, weights: View, window: Window, groups: number, epilogue?: Strip, form: "direct" | "winograd" = "direct"): void {
+    this.emit({ op: "conv", target, source, weights, window, groups, form, ...(epilogue ? { epilogue } : {}) }, sizeOf(target.dims));
+  }
+
+  /** Rows are the innermost dim, dense and float32 in both views. */
+  softmax(target: View, source: View): void {
+    this.emit({ op: "softmax", target, source }, sizeOf(target.dims));
+  }
+
+  norm(target: View, source: View, scale: View, shift: View, epsilon: number): void {
+    this.emit({ op: "norm", target, source, scale, shift, epsilon }, sizeOf(target.dims));
   }
 
   pool(kind: "max" | "average" | "average_include_pad", target: View, source: View, window: Window): void {

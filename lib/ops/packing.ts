@@ -1,6 +1,6 @@
 /** Weights as the kernels want them, packed when the model is compiled. */
 import { decode, encode, type Stored, walk } from "../graph/tensor";
-import { packConv, packMatmul } from "../program/pack";
+import { packConv, packMatmul, packWinograd } from "../program/pack";
 import type { View } from "../program/types";
 import type { Lowering, Operand } from "./lowering";
 
@@ -21,6 +21,7 @@ function floatsOf(stored: Stored): Float32Array {
 export function packedMatrix(b: Lowering, weights: Operand, transposed: boolean): View {
   const [rows, columns] = weights.dims as [number, number];
   const [k, n] = transposed ? [columns, rows] : [rows, columns];
+  const { panel } = b.program;
   const pack = (): Uint8Array => {
     let matrix = floatsOf(weights.stored!);
     if (transposed) {
@@ -28,14 +29,23 @@ export function packedMatrix(b: Lowering, weights: Operand, transposed: boolean)
       walk([k, n], [1, k], (index, offset) => (turned[index] = matrix[offset]!));
       matrix = turned;
     }
-    return bytesOf(packMatmul(matrix, k, n));
+    return bytesOf(packMatmul(matrix, k, n, panel));
   };
-  return b.derived(weights.value, `matmul:${k}:${n}:${transposed}`, "float32", [k, n], pack);
+  return b.derived(weights.value, `matmul:${k}:${n}:${transposed}:${panel}`, "float32", [k, n], pack);
 }
 
 /** Weights [M, C / groups, kernel...] in the order of the CONV kernel; the view keeps the logical dims. */
 export function packedFilter(b: Lowering, weights: Operand, groups: number): View {
-  return b.derived(weights.value, `conv:${weights.dims}:${groups}`, "float32", weights.dims, () =>
-    bytesOf(packConv(floatsOf(weights.stored!), weights.dims, groups)),
+  const { panel } = b.program;
+  return b.derived(weights.value, `conv:${weights.dims}:${groups}:${panel}`, "float32", weights.dims, () =>
+    bytesOf(packConv(floatsOf(weights.stored!), weights.dims, groups, panel)),
+  );
+}
+
+/** 3 x 3 weights [M, C, 3, 3] transformed for Winograd; the view keeps the logical dims. */
+export function winogradFilter(b: Lowering, weights: Operand): View {
+  const { panel } = b.program;
+  return b.derived(weights.value, `winograd:${weights.dims}:${panel}`, "float32", weights.dims, () =>
+    bytesOf(packWinograd(floatsOf(weights.stored!), weights.dims, panel)),
   );
 }

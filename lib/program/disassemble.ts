@@ -107,6 +107,13 @@ class Disassembler {
       case Opcode.LOOP:
       case Opcode.CALL:
         return `to region ${p0}`;
+      case Opcode.SOFTMAX:
+        return `tile ${p0} rows`;
+      case Opcode.NORM: {
+        const epsilon = new DataView(new ArrayBuffer(4));
+        epsilon.setUint32(0, p1);
+        return `epsilon ${Number(epsilon.getFloat32(0).toPrecision(6))}, tile ${p0} rows`;
+      }
       case Opcode.RNN:
         return lower(RnnKind[p0], p0);
       case Opcode.PROBE:

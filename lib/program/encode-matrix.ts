@@ -1,14 +1,15 @@
 /** MATMUL, CONV and POOL -> records. */
-import { ConvBlock, ConvMode, Opcode, PANEL, PoolKind } from "../../asm/abi/isa";
+import { ConvBlock, ConvMode, Opcode, PoolKind } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
 import { DTYPES } from "../graph/dtype";
 import type { Encoded } from "./encoded";
-import { isDepthwise, packedConvSize, packedMatmulSize } from "./pack";
+import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_LIMIT } from "./pack";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, MACS_PER_NS, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
 import type { Instruction, Strip, View, Window } from "./types";
-import { product } from "./views";
+import { collapse, product } from "./views";
+import { isPlain, takesWinograd } from "./winograd";
 
 type Of<Op extends Instruction["op"]> = Extract<Instruction, { op: Op }>;
 
@@ -17,8 +18,12 @@ const ROW_BLOCK = 60;
 /** Above this many bytes of weights a tile keeps to some of the columns, or every tile streams them all. */
 const COLUMN_BYTES = 1 << 20;
 const TAP_LIMIT = 3072;
-const GATHER_LIMIT = 3072;
-const GATHER_CHANNELS = 16;
+/** Taps times channels of a window that is gathered, or whose runs may have to be copied at the borders. */
+const GATHER_LIMIT = 4096;
+/** Below this many channels the runs of a kernel row are too short for the micro-kernel: gathered windows make one long run. */
+const GATHER_CHANNELS = 24;
+/** Columns of B that a tile packs for itself when nobody packed them before. */
+const UNPACKED_COLUMNS = 64;
 
 const MATMUL_DTYPES: ReadonlySet<string> = new Set(["float32", "float64", "int32", "uint32", "int64", "uint64"]);
 
@@ -38,8 +43,8 @@ function encodeEpilogue(strip: Strip | undefined, target: View, node: string, ta
 
 /** A matrix times one shared B is one taller matrix when its batch lies evenly behind its rows. */
 function foldBatch(instruction: Of<"matmul">): Of<"matmul"> {
-  const { target, a, b, epilogue, packed } = instruction;
-  if (epilogue || target.dims.length < 3) return instruction;
+  const { target, a, b, packed } = instruction;
+  if (target.dims.length < 3) return instruction;
   const outer = target.dims.length - 2;
   const shared = packed || b.strides.slice(0, outer).every((stride, axis) => stride === 0 || b.dims[axis] === 1);
   const axis = outer - 1;
@@ -79,24 +84,34 @@ function checkMatmul({ target, a, b, packed, node }: Of<"matmul">): void {
     fail(`has b [${b.dims}] for a [${a.dims}] and target [${target.dims}]`);
 }
 
-export function encodeMatmul(given: Of<"matmul">, table: TensorTable): Encoded {
+/** Rows, columns and matrices of one tile. Rows that share a B not packed before stay together, so that every column is packed once. */
+function matmulTiles(m: number, n: number, batches: number, cellNs: number, packed: boolean, weightBytes: number, panel: number): number[] {
+  if (!packed && m >= ROW_BLOCK) {
+    const rows = unitsPerTile(m, Math.min(n, UNPACKED_COLUMNS) * cellNs, 4 * ROW_BLOCK);
+    const columns = rows < m ? Math.min(n, 4 * UNPACKED_COLUMNS) : unitsPerTile(n, m * cellNs, Math.max(panel, UNPACKED_COLUMNS));
+    return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
+  }
+  const wide = n > 2 * panel && (weightBytes > COLUMN_BYTES || m < ROW_BLOCK);
+  // A tall matrix is cut by rows, a flat or wide one by columns too.
+  const columns = wide ? Math.max(Math.min(n, 64), unitsPerTile(n, Math.min(m, ROW_BLOCK) * cellNs, panel * 4)) : Math.max(n, 1);
+  const rows = unitsPerTile(m, columns * cellNs, ROW_BLOCK);
+  return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
+}
+
+export function encodeMatmul(given: Of<"matmul">, table: TensorTable, panel: number): Encoded {
   checkMatmul(given);
-  const instruction = foldBatch(given);
-  const { target, a, b, packed, node } = instruction;
+  // The epilogue numbers its elements row by row, whether the batch is folded or not.
+  const epilogue = encodeEpilogue(given.epilogue, given.target, given.node, table);
+  const { target, a, b, packed } = foldBatch(given);
   const rank = target.dims.length;
   const [m, n, k] = [target.dims[rank - 2]!, target.dims[rank - 1]!, a.dims[rank - 1]!];
   const batches = product(target.dims.slice(0, -2));
-  const epilogue = encodeEpilogue(instruction.epilogue, target, node, table);
   const fast = target.dtype === "float32";
-  const cellNs = k / (fast ? (m < 4 ? MACS_PER_NS / 3 : MACS_PER_NS) : 0.7) + epilogue.elementNs + 0.1;
-  const wide = n > 2 * PANEL && (k * n * 4 > COLUMN_BYTES || m < ROW_BLOCK);
-  // A tall matrix is cut by rows, a flat or wide one by columns too.
-  const columns = wide ? Math.max(Math.min(n, 64), unitsPerTile(n, Math.min(m, ROW_BLOCK) * cellNs, PANEL * 4)) : Math.max(n, 1);
-  const rows = unitsPerTile(m, columns * cellNs, ROW_BLOCK);
-  const whole = rows >= m && columns >= n;
-  const together = whole ? unitsPerTile(batches, m * n * cellNs) : 1;
+  const rate = macsPerNs(panel);
+  const cellNs = k / (fast ? (m < 3 ? rate / 2 : rate) : 0.7) + epilogue.elementNs + 0.1;
+  const [rows, columns, together] = matmulTiles(m, n, batches, cellNs, packed || !fast, k * n * 4, panel) as [number, number, number];
   const tiles = Math.max(1, ceilDiv(m, rows) * ceilDiv(n, columns) * ceilDiv(batches, together));
-  const panels = { dims: [packedMatmulSize(k, n)], strides: [4] };
+  const panels = { dims: [packedMatmulSize(k, n, panel)], strides: [4] };
   const operands = [table.add(target), table.add(a), packed ? table.add(b, panels.dims, panels.strides) : table.add(b)];
   return {
     op: Opcode.MATMUL,
@@ -148,14 +163,24 @@ function geometry(window: Window, target: View, source: View, node: string): Dat
   return block;
 }
 
-function convMode(channels: number, columns: number, groups: number, taps: number): ConvMode {
-  if (isDepthwise(channels, columns, groups)) return ConvMode.DEPTHWISE;
-  return channels < GATHER_CHANNELS && taps * channels <= GATHER_LIMIT ? ConvMode.GATHER : ConvMode.POINTERS;
+/** Bytes between neighbours if all pixels of [N, C, spatial...] are evenly spaced; undefined if not, or if there is only one. */
+function evenPixels({ dims, strides }: View): number | undefined {
+  const shape = collapse({ dims: [dims[0]!, ...dims.slice(2)], strides: [[strides[0]!, ...strides.slice(2)]] });
+  return shape.dims.length === 1 ? shape.strides[0]![0]! : undefined;
 }
 
-export function encodeConv(instruction: Of<"conv">, table: TensorTable): Encoded {
-  const { target, source, weights, window, groups, node } = instruction;
-  const block = geometry(window, target, source, node);
+function convMode({ source, window, groups }: Of<"conv">, outputs: number): ConvMode {
+  const taps = product(window.kernel);
+  const channels = source.dims[1]! / groups;
+  if (isDepthwise(channels, outputs / groups, groups)) return ConvMode.DEPTHWISE;
+  if (channels < GATHER_CHANNELS && taps * channels <= GATHER_LIMIT) return ConvMode.GATHER;
+  const last = source.dims.length - 1;
+  const dense = source.strides[last] === source.dims[1]! * 4 || source.dims[last] === 1;
+  const runs = groups === 1 && dense && window.dilations[window.dilations.length - 1] === 1 && taps * channels <= GATHER_LIMIT;
+  return runs ? ConvMode.RUNS : ConvMode.POINTERS;
+}
+
+function checkConv({ target, source, weights, groups, window, node, form }: Of<"conv">): void {
   const [m, c] = [target.dims[1]!, source.dims[1]!];
   if ([target, source, weights].some(({ dtype }) => dtype !== "float32"))
     throw new AclError(100026, `node "${node}": conv takes float32 only: cast first`);
@@ -165,33 +190,88 @@ export function encodeConv(instruction: Of<"conv">, table: TensorTable): Encoded
       `node "${node}": conv needs dense channels (NHWC) and ${groups} groups that divide ${c} input and ${m} output channels`,
     );
   }
+  if (c / groups > RUN_LIMIT) throw new AclError(100000, `node "${node}": conv takes ${RUN_LIMIT} channels per group at most, not ${c / groups}`);
+  if (form === "winograd" && !takesWinograd(target, source, window, groups)) {
+    throw new AclError(100000, `node "${node}": winograd takes dense 2-D views, a 3 x 3 window, strides and dilations of 1 and one group`);
+  }
+}
+
+/** 1 x 1 with nothing around it is a matrix product: pixels x channels. */
+function asProduct(instruction: Of<"conv">, table: TensorTable, panel: number): Encoded | undefined {
+  const { target, source, weights, window, groups, node, epilogue } = instruction;
+  if (groups !== 1 || !isPlain(window, 1)) return undefined;
+  const [to, from] = [evenPixels(target), evenPixels(source)];
+  if (to === undefined || from === undefined) return undefined;
+  const pixels = target.dims[0]! * product(target.dims.slice(2));
+  const flat = (view: View, pitch: number): View => ({ ...view, dims: [pixels, view.dims[1]!], strides: [pitch, 4] });
+  const [a, c] = [flat(source, from), flat(target, to)];
+  const encoded = encodeMatmul({ op: "matmul", node, target: c, a, b: weights, packed: true }, table, panel);
+  const block = encodeEpilogue(epilogue, target, node, table, channelsLast(target.dims.length));
+  return { ...encoded, costNs: encoded.costNs + pixels * target.dims[1]! * block.elementNs, ...(block.bytes ? { block: block.bytes } : {}) };
+}
+
+export function encodeConv(instruction: Of<"conv">, table: TensorTable, panel: number): Encoded {
+  const { target, source, weights, window, groups, node } = instruction;
+  const block = geometry(window, target, source, node);
+  checkConv(instruction);
+  const product1 = asProduct(instruction, table, panel);
+  if (product1) return product1;
+  const [m, c] = [target.dims[1]!, source.dims[1]!];
   const taps = product(window.kernel);
   const channels = c / groups;
-  const mode = convMode(channels, m / groups, groups, taps);
+  const winograd = instruction.form === "winograd";
+  const mode = winograd ? ConvMode.WINOGRAD : convMode(instruction, m);
   const axes = channelsLast(target.dims.length);
   const epilogue = encodeEpilogue(instruction.epilogue, target, node, table, axes);
   const pixels = target.dims[0]! * product(target.dims.slice(2));
-  const rate = mode === ConvMode.DEPTHWISE ? 4 : channels < 8 ? MACS_PER_NS / 2 : MACS_PER_NS;
-  const cellNs = (taps * channels) / rate + epilogue.elementNs + 0.1;
-  const few = pixels < 8 * ROW_BLOCK && taps * channels * m * 4 > COLUMN_BYTES / 2;
-  const columns = groups === 1 && few ? unitsPerTile(m, Math.min(pixels, ROW_BLOCK) * cellNs, PANEL * 4) : Math.max(m, 1);
-  const rows = unitsPerTile(pixels, columns * cellNs + taps * 2, mode === ConvMode.DEPTHWISE ? 4 : ROW_BLOCK);
-  const tiles = Math.max(1, ceilDiv(pixels, rows) * ceilDiv(m, columns));
+  const cut = winograd
+    ? winogradTiles(target, c, epilogue.elementNs, panel)
+    : directTiles(pixels, m, taps * channels, taps, mode, groups, epilogue.elementNs, panel);
   block.setUint32(ConvBlock.GROUPS, groups, true);
   block.setUint32(ConvBlock.MODE, mode, true);
-  block.setUint32(ConvBlock.ROWS, rows, true);
-  block.setUint32(ConvBlock.COLUMNS, columns, true);
-  const packed = packedConvSize([m, channels, ...window.kernel], groups);
+  block.setUint32(ConvBlock.ROWS, cut.rows, true);
+  block.setUint32(ConvBlock.COLUMNS, cut.columns, true);
+  const packed = winograd ? packedWinogradSize(m, c, panel) : packedConvSize([m, channels, ...window.kernel], groups, panel);
   const operands = [spatialRecord(target, table), spatialRecord(source, table), table.add(weights, [packed], [4])];
   return {
     op: Opcode.CONV,
-    tiles,
-    costNs: pixels * (m * cellNs + taps * 2) + tiles * TILE_OVERHEAD_NS,
+    tiles: cut.tiles,
+    costNs: cut.costNs + cut.tiles * TILE_OVERHEAD_NS,
     operands,
     params: [0],
     geometry: new Uint8Array(block.buffer),
     ...(epilogue.bytes ? { block: epilogue.bytes } : {}),
   };
+}
+
+interface Cut {
+  readonly rows: number;
+  readonly columns: number;
+  readonly tiles: number;
+  readonly costNs: number;
+}
+
+function directTiles(pixels: number, m: number, k: number, taps: number, mode: ConvMode, groups: number, epilogueNs: number, panel: number): Cut {
+  // A group narrower than a panel pays for the whole panel.
+  const waste = mode === ConvMode.DEPTHWISE ? 1 : (Math.ceil(m / groups / panel) * panel * groups) / Math.max(m, 1);
+  const rate = mode === ConvMode.DEPTHWISE ? macsPerNs(panel) / 3 : macsPerNs(panel) * 0.9;
+  const cellNs = (k * waste) / rate + epilogueNs + 0.1;
+  const pixelNs = mode === ConvMode.GATHER ? 5 + k * groups * 0.2 : 5 + taps;
+  const few = pixels < 8 * ROW_BLOCK && k * m * 4 > COLUMN_BYTES / 2;
+  const columns = groups === 1 && few ? unitsPerTile(m, Math.min(pixels, ROW_BLOCK) * cellNs, panel * 4) : Math.max(m, 1);
+  const rows = unitsPerTile(pixels, columns * cellNs + pixelNs, mode === ConvMode.DEPTHWISE ? 4 : ROW_BLOCK);
+  const tiles = Math.max(1, ceilDiv(pixels, rows) * ceilDiv(m, columns));
+  return { rows, columns, tiles, costNs: pixels * (m * cellNs + pixelNs) };
+}
+
+/** Tiles are rows of 4 x 4 outputs of one sample. */
+function winogradTiles({ dims }: View, inputs: number, epilogueNs: number, panel: number): Cut {
+  const [samples, outputs, height, width] = dims as [number, number, number, number];
+  const [down, across] = [ceilDiv(height, 4), ceilDiv(width, 4)];
+  // 36 products in place of 144, and transforms that cost about a nanosecond per ten numbers.
+  const tileNs = (36 * inputs * outputs) / macsPerNs(panel) + (inputs + outputs) * (panel > 8 ? 4 : 7) + 16 * outputs * (epilogueNs + 0.1);
+  const rows = unitsPerTile(down, across * tileNs);
+  return { rows, columns: Math.max(outputs, 1), tiles: Math.max(1, samples * ceilDiv(down, rows)), costNs: samples * down * across * tileNs };
 }
 
 const POOL_KINDS = { max: PoolKind.MAX, average: PoolKind.AVERAGE, average_include_pad: PoolKind.AVERAGE_INCLUDE_PAD } as const;

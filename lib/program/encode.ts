@@ -7,8 +7,10 @@ import { Probe } from "../../asm/abi/task";
 import { AclError } from "../errors/acl-error";
 import { encodeCopy, encodeMap, encodeReduce } from "./encode-copy";
 import { encodeConv, encodeMatmul, encodePool } from "./encode-matrix";
+import { encodeNorm, encodeSoftmax } from "./encode-rows";
 import { encodeRnn } from "./encode-rnn";
 import type { Encoded } from "./encoded";
+import { PANEL } from "./pack";
 import { TensorTable } from "./tensor-table";
 import type { Instruction, ProgramPlan } from "./types";
 
@@ -51,7 +53,7 @@ function encodeProbe(instruction: Extract<Instruction, { op: "probe" }>, table: 
   return { op: Opcode.PROBE, tiles: Math.max(1, instruction.tiles), costNs: 1000, operands, params: [probe, instruction.argument] };
 }
 
-function encodeInstruction(instruction: Instruction, table: TensorTable, regions: number): Encoded {
+function encodeInstruction(instruction: Instruction, table: TensorTable, regions: number, panel: number): Encoded {
   switch (instruction.op) {
     case "copy":
       return encodeCopy(instruction, table);
@@ -60,11 +62,15 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
     case "reduce":
       return encodeReduce(instruction, table);
     case "matmul":
-      return encodeMatmul(instruction, table);
+      return encodeMatmul(instruction, table, panel);
     case "conv":
-      return encodeConv(instruction, table);
+      return encodeConv(instruction, table, panel);
     case "pool":
       return encodePool(instruction, table);
+    case "softmax":
+      return encodeSoftmax(instruction, table);
+    case "norm":
+      return encodeNorm(instruction, table);
     case "rnn":
       return encodeRnn(instruction, table);
     case "probe":
@@ -141,7 +147,10 @@ function encodeRegions(plan: ProgramPlan, table: TensorTable): Item[][] {
       throw new AclError(100000, `region ${index}: a control instruction must have its region to itself`);
     }
     if (region.length === 0) return [NOTHING];
-    return region.map((instruction) => ({ ...encodeInstruction(instruction, table, plan.regions.length), node: instruction.node }));
+    return region.map((instruction) => ({
+      ...encodeInstruction(instruction, table, plan.regions.length, plan.panel ?? PANEL),
+      node: instruction.node,
+    }));
   });
 }
 
@@ -183,6 +192,7 @@ export function encode(plan: ProgramPlan): EncodedProgram {
     [Program.DEBUG_BYTES, debug.length],
     [Program.BINDINGS, Binding.FIRST_INPUT + plan.inputs + plan.outputs],
     [Program.ARENA_BYTES, plan.arenaBytes],
+    [Program.FLAGS, plan.panel ?? PANEL],
   ];
   for (const [at, value] of header) out.setUint32(at, value, true);
   image.set(table.bytes(), tensors);

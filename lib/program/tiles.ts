@@ -8,8 +8,8 @@ const TILES_WANTED = 64;
 
 /** Bytes that one core moves per nanosecond, about: from the measured copies. */
 export const BYTES_PER_NS = 15;
-/** Multiply-adds per nanosecond of the f32 micro-kernel. */
-export const MACS_PER_NS = 25;
+/** Multiply-adds per nanosecond of the f32 micro-kernels, by the width of their panels: 128-bit or 256-bit vectors. */
+export const macsPerNs = (panel: number): number => (panel > 8 ? 50 : 26);
 /** What any tile costs before its first element. */
 export const TILE_OVERHEAD_NS = 150;
 

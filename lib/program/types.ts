@@ -99,8 +99,14 @@ export type Instruction = Common &
     | {
         readonly op: "conv"; readonly target: View; readonly source: View; readonly weights: View; readonly window: Window;
         readonly groups: number; readonly epilogue?: Strip;
+        /** What the weights are packed for: packConv, or (3 x 3, strides 1, no dilation, one group, 2-D) packWinograd. Default direct. */
+        readonly form?: "direct" | "winograd";
       }
     | { readonly op: "pool"; readonly kind: "max" | "average" | "average_include_pad"; readonly target: View; readonly source: View; readonly window: Window }
+    /** Softmax of every row of `source`, float32; a row is the innermost dim, dense in both views. May run in place. */
+    | { readonly op: "softmax"; readonly target: View; readonly source: View }
+    /** (x - mean) / sqrt(variance + epsilon) * scale + shift over every row, float32; scale and shift are [row] and dense. May run in place. */
+    | { readonly op: "norm"; readonly target: View; readonly source: View; readonly scale: View; readonly shift: View; readonly epsilon: number }
     /**
      * The recurrence of a layer. target [time, batch, hidden], source [time, batch, gates * hidden] = the products of the inputs with their bias; state
      * (and cell) [batch, hidden] hold the first state before and the last one after. Innermost dims are dense; weights packed by packRnn.
@@ -127,4 +133,6 @@ export interface ProgramPlan {
   readonly inputs: number;
   readonly outputs: number;
   readonly arenaBytes: number;
+  /** Columns of the panels that weights are packed in; default 8 (pack.ts). */
+  readonly panel?: number;
 }

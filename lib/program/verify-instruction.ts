@@ -1,9 +1,10 @@
 /** Verification of instructions: operands fit each other, tiles cover the work exactly, every block is what the kernel expects. */
-import { ConvBlock, ConvMode, Fold, Opcode, PANEL, PoolKind, ReduceMode } from "../../asm/abi/isa";
+import { ConvBlock, ConvMode, Fold, Opcode, PoolKind, ReduceMode } from "../../asm/abi/isa";
+import { Program } from "../../asm/abi/program";
 import { Probe } from "../../asm/abi/task";
 import { rnnFault } from "./encode-rnn";
 import type { Image, InstructionRecord, TensorRecord } from "./image";
-import { isDepthwise, packedConvSize, packedMatmulSize } from "./pack";
+import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_LIMIT } from "./pack";
 import { isFloatType, isStripDtype, registerOf, TYPE_CODES } from "./strip-ops";
 import { type StripFacts, verifyStrip } from "./verify-strip";
 import { ceilDiv } from "./tiles";
@@ -25,6 +26,8 @@ const COLUMN_FOLDS: readonly Fold[] = [Fold.SUM, Fold.MEAN, Fold.MAX, Fold.MIN, 
 /** Window fields stay below this, so that no coordinate leaves 32 bits. */
 const FIELD_LIMIT = 2 ** 24;
 const TAP_LIMIT = 3072;
+/** Taps times channels of a gathered window. */
+const GATHER_LIMIT = 4096;
 
 class Check {
   readonly tensors: readonly TensorRecord[];
@@ -38,6 +41,11 @@ class Check {
 
   need(condition: boolean, what: string): void {
     if (!condition) this.scope.fail(what);
+  }
+
+  /** Columns of a panel of packed weights. */
+  get panel(): number {
+    return this.scope.image.header(Program.FLAGS);
   }
 
   operands(count: number): void {
@@ -125,9 +133,12 @@ function verifyMatmul(check: Check): void {
   if (packed) {
     const dense = target.strides[rank - 1] === 4 || n === 1;
     check.need(target.dtype === "float32" && dense, "has packed weights for a target that is not dense float32");
-    check.need(product(b.dims) >= packedMatmulSize(k, n) && b.strides[b.dims.length - 1] === 4 && b.dims.length === 1, "has too few packed weights");
+    check.need(
+      product(b.dims) >= packedMatmulSize(k, n, check.panel) && b.strides[b.dims.length - 1] === 4 && b.dims.length === 1,
+      "has too few packed weights",
+    );
   } else check.need([...batch, k, n].join() === b.dims.join(), "has a right side of other dims");
-  check.need(columns % PANEL === 0 || columns >= n, "cuts panels");
+  check.need(columns % check.panel === 0 || columns >= n, "cuts panels");
   const batches = product(batch);
   check.epilogue(batches * m * n);
   check.tiles(ceilDiv(m, rows) * ceilDiv(n, columns) * ceilDiv(batches, together));
@@ -174,14 +185,53 @@ function verifyConv(check: Check): void {
   check.need(groups >= 1 && m % groups === 0 && c % groups === 0, "has groups that do not divide the channels");
   check.need((target.strides[4] === 4 || m <= 1) && (source.strides[4] === 4 || c <= 1), "needs dense channels");
   const depthwise = isDepthwise(c / groups, m / groups, groups);
-  check.need(mode <= ConvMode.DEPTHWISE && (mode === ConvMode.DEPTHWISE) === depthwise, "has the wrong mode");
-  check.need(mode !== ConvMode.GATHER || (product(kernel) * c) / groups <= TAP_LIMIT, "gathers more than its buffer");
-  const size = packedConvSize([m, c / groups, ...kernel], groups);
+  check.need(mode <= ConvMode.WINOGRAD && (mode === ConvMode.DEPTHWISE) === depthwise && c / groups <= RUN_LIMIT, "has the wrong mode");
+  const gathers = mode === ConvMode.GATHER || mode === ConvMode.RUNS;
+  check.need(!gathers || (product(kernel) * c) / groups <= GATHER_LIMIT, "gathers more than its buffer");
+  if (mode === ConvMode.RUNS) {
+    const whole = image.u32(block + ConvBlock.DILATIONS + 8) === 1 && (source.strides[3] === c * 4 || source.dims[3] === 1);
+    check.need(groups === 1 && whole, "reads runs where there are none");
+  }
+  const winograd = mode === ConvMode.WINOGRAD;
+  if (winograd) verifyWinograd(check, kernel, block, groups);
+  const size = winograd ? packedWinogradSize(m, c, check.panel) : packedConvSize([m, c / groups, ...kernel], groups, check.panel);
   check.need(weights.dims.length === 1 && weights.dims[0]! >= size && (weights.strides[0] === 4 || size === 0), "has too few packed weights");
-  check.need(columns >= m || (groups === 1 && columns % PANEL === 0) || depthwise, "cuts panels or groups");
+  check.need(columns >= m || (groups === 1 && columns % check.panel === 0 && !winograd) || depthwise, "cuts panels or groups");
   const pixels = product(target.dims.slice(0, 4));
   check.epilogue(pixels * m);
-  check.tiles(ceilDiv(pixels, rows) * ceilDiv(m, columns));
+  if (winograd) check.tiles(target.dims[0]! * ceilDiv(ceilDiv(target.dims[2]!, 4), rows));
+  else check.tiles(ceilDiv(pixels, rows) * ceilDiv(m, columns));
+}
+
+function verifyWinograd(check: Check, kernel: readonly number[], block: number, groups: number): void {
+  const { image } = check.scope;
+  const ones = [ConvBlock.STRIDES, ConvBlock.DILATIONS].flatMap((field) => [4, 8].map((at) => image.u32(block + field + at)));
+  check.need(kernel.join() === "1,3,3" && ones.every((value) => value === 1) && groups === 1, "has a window that Winograd does not take");
+  const [target, source] = check.tensors as [TensorRecord, TensorRecord];
+  const dense = ({ dims, strides }: TensorRecord): boolean =>
+    dims[1] === 1 && (dims[3] === 1 || strides[3] === dims[4]! * 4) && (dims[2] === 1 || strides[2] === dims[4]! * dims[3]! * 4);
+  check.need(dense(target) && dense(source), "needs dense views");
+  // Patches start at whole outputs minus the padding and read zeros outside the source, whatever its size.
+  check.need(
+    [4, 8].every((at) => image.u32(block + ConvBlock.PADS + at) < 2 ** 20),
+    "has pads out of range",
+  );
+}
+
+/** SOFTMAX and NORM: f32 rows, dense inside. */
+function verifyRows(check: Check, operands: number): void {
+  check.operands(operands);
+  const [target, source, ...factors] = check.tensors as [TensorRecord, TensorRecord, ...TensorRecord[]];
+  const last = target.dims.length - 1;
+  check.need(last >= 0 && source.dims.join() === target.dims.join(), "works on rows of other dims");
+  const dense = (tensor: TensorRecord): boolean => tensor.dtype === "float32" && tensor.strides[tensor.dims.length - 1] === 4;
+  check.need(product(target.dims) === 0 || [target, source, ...factors].every(dense), "works on rows that are not dense float32");
+  check.need(
+    factors.every(({ dims }) => dims.join() === `${target.dims[last]}`),
+    "has factors of another length than its rows",
+  );
+  check.need(check.it.params[0]! >= 1, "has empty tiles");
+  check.tiles(target.dims[last] === 0 ? 0 : ceilDiv(product(target.dims.slice(0, last)), check.it.params[0]!));
 }
 
 function verifyPool(check: Check): void {
@@ -220,6 +270,10 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
       return verifyConv(check);
     case Opcode.POOL:
       return verifyPool(check);
+    case Opcode.SOFTMAX:
+      return verifyRows(check, 2);
+    case Opcode.NORM:
+      return verifyRows(check, 4);
     case Opcode.PROBE:
       return verifyProbe(check);
     case Opcode.RNN: {

@@ -5,6 +5,7 @@ import { Instruction, Program, PROGRAM_MAGIC, Region, Tensor } from "../../asm/a
 import { Binding } from "../../asm/abi/stream";
 import { AclError } from "../errors/acl-error";
 import { Image, type TensorRecord } from "./image";
+import { PANEL_WIDTHS } from "./pack";
 import { RANK_LIMIT, RECORD_DIMS } from "./tensor-table";
 import { type Scope, verifyInstruction } from "./verify-instruction";
 import { product, reachOf } from "./views";
@@ -23,6 +24,7 @@ function verifyHeader(image: Image): void {
   need(image.bytes.length >= Program.SIZE, `${image.bytes.length} bytes are less than a header`);
   need(image.header(Program.MAGIC) === PROGRAM_MAGIC, "no program starts like this");
   need(image.header(Program.VERSION) === ABI_VERSION, `version ${image.header(Program.VERSION)}, this device runs ${ABI_VERSION}`);
+  need(PANEL_WIDTHS.includes(image.header(Program.FLAGS)), `panels of ${image.header(Program.FLAGS)} columns belong to no kernel build`);
   need(image.header(Program.BYTES) === image.bytes.length, `${image.bytes.length} bytes, the header says ${image.header(Program.BYTES)}`);
   const sections: readonly [string, number, number, number, number][] = [
     ["tensors", Program.TENSORS, image.header(Program.TENSOR_COUNT) * Tensor.SIZE, 64, Program.SIZE],

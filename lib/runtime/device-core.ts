@@ -27,6 +27,8 @@ const ATTACHED: ResolvedOptions = {
   watchdogMs: 10_000,
   spinUs: 50,
   traceRecords: 0,
+  kernels: undefined,
+  strict: false,
   firstSequence: 0,
 };
 

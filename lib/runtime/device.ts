@@ -49,6 +49,7 @@ export interface DeviceToken {
   readonly abi: number;
   readonly memory: unknown;
   readonly module: unknown;
+  readonly kernels: unknown;
 }
 
 /** Devices that Device.list shows at least, open or not. */
@@ -131,7 +132,7 @@ export class Device {
       largestFreeBytes: core.poolLargestFree() >>> 0,
       allocations: core.poolCount(),
       usedBy,
-      kernels: { asked: "base", used: "base", why: "" },
+      kernels: { asked: machine.kernels.asked, used: machine.kernels.used, why: machine.kernels.why },
       killedCores: machine.counters.killed,
       takeOvers: machine.counters.takeOvers,
     };

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import type { CompileOptions, CompileResult, ModelInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { aborted } from "../errors/make";
+import { PANEL_OF } from "../host/kernels";
 import { DataStore } from "./data-store";
 import type { DeviceCore } from "./device-core";
 import { signatureOf } from "./feeds";
@@ -47,6 +48,9 @@ async function compile(source: ModelSource, options: CompileOptions, control: Lo
     { ...(signal === undefined ? {} : { signal }), ...(onProgress === undefined ? {} : { onProgress }) },
   );
 }
+
+/** Weights are packed for the kernel build of the device. */
+const panelOf = ({ machine }: DeviceCore): number => PANEL_OF[machine.kernels.used];
 
 /** Bytes that are hashed between two turns of the event loop: about 5 ms. */
 const HASH_PIECE = 4 << 20;
@@ -184,7 +188,7 @@ export class Model {
     control: LoadControl,
   ): Promise<Model> {
     const disable = options.disable === undefined ? {} : { disable: options.disable };
-    const result = await compile(source, { ...disable, ...(shapes === undefined ? {} : { shapes }) }, control);
+    const result = await compile(source, { panel: panelOf(device), ...disable, ...(shapes === undefined ? {} : { shapes }) }, control);
     device.check();
     const model = new Model(device, source, options, hash, result.info);
     await model.#take(result);
@@ -281,7 +285,7 @@ export class Model {
     try {
       const { disable } = this.#options;
       const known = { known: this.#data.known, dataBytes: this.#data.usedBytes };
-      const options = { shapes, ...known, ...(disable === undefined ? {} : { disable }) };
+      const options = { shapes, panel: panelOf(this.device), ...known, ...(disable === undefined ? {} : { disable }) };
       const result = await compile(this.#source, options, { signal: undefined, onProgress: undefined });
       this.device.check();
       return await this.#take(result);

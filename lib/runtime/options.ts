@@ -24,6 +24,10 @@ export interface DeviceOptions {
   readonly spinUs?: number;
   /** Keep the last so many tasks and tiles for the timeline; true = 65,536. Default off. */
   readonly trace?: boolean | number;
+  /** Highest kernel build to use: `base` (128-bit), `relaxed` (fused multiply-add), `wide` (256-bit, Node 24 on x64). What the engine cannot run falls back; `device.info().kernels` says why. Default: environment variable NPURT_KERNELS, else `wide`. */
+  readonly kernels?: "base" | "relaxed" | "wide";
+  /** Throw instead of falling back to a lower kernel build. Default false. */
+  readonly strict?: boolean;
   /** Where all sequence counters start. For tests of long-running devices. Default 0; sim 2^32 - 100. */
   readonly firstSequence?: number;
 }
@@ -42,6 +46,8 @@ const NAMES: readonly (keyof DeviceOptions)[] = [
   "watchdogMs",
   "spinUs",
   "trace",
+  "kernels",
+  "strict",
   "firstSequence",
 ];
 const DRIVERS = ["threads", "sim", "inline"] as const;
@@ -56,6 +62,8 @@ export interface ResolvedOptions {
   readonly watchdogMs: number;
   readonly spinUs: number;
   readonly traceRecords: number;
+  readonly kernels: string | undefined;
+  readonly strict: boolean;
   readonly firstSequence: number;
 }
 
@@ -94,6 +102,8 @@ export function resolveOptions(options: DeviceOptions): ResolvedOptions {
     watchdogMs: options.watchdogMs ?? 10_000,
     spinUs: options.spinUs ?? 50,
     traceRecords: trace,
+    kernels: options.kernels,
+    strict: options.strict ?? false,
     firstSequence: options.firstSequence ?? (driver === "sim" ? 2 ** 32 - 100 : 0),
   };
 }

@@ -4,15 +4,17 @@
  */
 import fs from "node:fs";
 import path from "node:path";
+import { KERNEL_SCRATCH_BYTES } from "../../dist/asm/abi/device";
 import { Instruction, Program, Region } from "../../dist/asm/abi/program";
 import { Binding, Frame } from "../../dist/asm/abi/stream";
 import type { CompileResult, Port } from "../../dist/lib/compile/types";
+import { chooseKernels, instantiateKernels } from "../../dist/lib/host/kernels";
 import { decode, encode, type Tensor } from "../../dist/lib/graph/tensor";
 
 const PAGES = 4096;
 const SCRATCH = 0x10000;
-const FRAME = 0x60000;
-const START = 0x80000;
+const FRAME = SCRATCH + 0x140000;
+const START = FRAME + 0x20000;
 /** Bytes around every binding that must stay as they are. */
 const GUARD = 256;
 const POISON = 0xa5;
@@ -27,8 +29,11 @@ function device(): { readonly memory: WebAssembly.Memory; readonly core: Core } 
   if (!shared) {
     const memory = new WebAssembly.Memory({ initial: PAGES, maximum: PAGES, shared: true });
     const module = new WebAssembly.Module(fs.readFileSync(path.join(__dirname, "../../dist/asm/core.wasm")));
-    const imports = Object.fromEntries(WebAssembly.Module.imports(module).map(({ name }) => [name, name === "memory" ? memory : () => 0]));
-    shared = { memory, core: new WebAssembly.Instance(module, { env: imports }).exports as unknown as Core };
+    // Programs that no device is named for are compiled for the builds with narrow panels.
+    const micro = instantiateKernels(chooseKernels({ kernels: "relaxed" }).module, memory, SCRATCH + KERNEL_SCRATCH_BYTES);
+    const own = WebAssembly.Module.imports(module).filter((each) => each.module === "env");
+    const env = Object.fromEntries(own.map(({ name }) => [name, name === "memory" ? memory : () => 0]));
+    shared = { memory, core: new WebAssembly.Instance(module, { env, micro } as never).exports as unknown as Core };
   }
   return shared;
 }

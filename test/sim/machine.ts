@@ -9,6 +9,7 @@ import { Opcode } from "../../dist/asm/abi/isa";
 import { Instruction, Program, PROGRAM_MAGIC, Region, Tensor } from "../../dist/asm/abi/program";
 import { ARGUMENT_RING_BYTES, Binding, Frame, RING_SLOTS } from "../../dist/asm/abi/stream";
 import type { Probe } from "../../dist/asm/abi/task";
+import { chooseKernels } from "../../dist/lib/host/kernels";
 import type { CoreExports } from "../../lib/host/core-exports";
 
 const wasm = path.join(__dirname, "../../dist/asm/core.wasm");
@@ -77,7 +78,8 @@ export class Machine {
   }
 
   instance(): CoreExports {
-    const imports = { env: { memory: this.memory, clock: () => this.clockUs++, kernel: noKernels, abort: () => {} } };
+    const micro = new WebAssembly.Instance(chooseKernels().module, { env: { memory: this.memory } }).exports;
+    const imports = { micro, env: { memory: this.memory, clock: () => this.clockUs++, kernel: noKernels, abort: () => {} } };
     return new WebAssembly.Instance(coreModule(), imports).exports as unknown as CoreExports;
   }
 

@@ -7,6 +7,7 @@ import path from "node:path";
 import { Core, Layout, SCRATCH_BYTES } from "../../../dist/asm/abi/device";
 import { Instruction as Record, Program, Region } from "../../../dist/asm/abi/program";
 import { Frame } from "../../../dist/asm/abi/stream";
+import { chooseKernels, PANEL_OF } from "../../../dist/lib/host/kernels";
 import { encode } from "../../../dist/lib/program/encode";
 import { verify } from "../../../dist/lib/program/verify";
 import type { DtypeName } from "../../../lib/graph/dtype";
@@ -26,14 +27,27 @@ const SCRATCH = 0x500000;
 const FRAME = SCRATCH + 2 * SCRATCH_BYTES;
 const TASK = FRAME + 4096;
 const PROGRAM = FRAME + 65536;
-const DATA = 0x800000;
+const DATA = 0xa00000;
 const GUARD = 64;
 
 export const memory = new WebAssembly.Memory({ initial: PAGES, maximum: 65536, shared: true });
 export const bytes = new Uint8Array(memory.buffer);
 export const words = new DataView(memory.buffer);
 const kernels = new WebAssembly.Module(fs.readFileSync(path.join(__dirname, "../../../dist/asm/core.wasm")));
-export const core = new WebAssembly.Instance(kernels, { env: { memory, clock: () => 0, kernel: () => {} } }).exports as unknown as KernelExports;
+/** The build that the environment asks for: what is tested holds for each of them. */
+const micro = chooseKernels();
+/** Columns of packed panels in that build. */
+export const panel = PANEL_OF[micro.used];
+export const core = new WebAssembly.Instance(kernels, {
+  env: {
+    memory,
+    clock: () => 0,
+    kernel: () => {
+      throw new Error("no user's kernel belongs into these tests");
+    },
+  },
+  micro: new WebAssembly.Instance(micro.module, { env: { memory } }).exports as WebAssembly.ModuleImports,
+}).exports as unknown as KernelExports;
 words.setUint32(Layout.CORES + Core.SCRATCH, SCRATCH, true);
 core.bindCore(0);
 
@@ -91,6 +105,7 @@ export class Plan {
     const next = random(seed);
     const arena = DATA + Math.ceil((this.#end.data + 256) / 64) * 64;
     bytes.fill(seed & 255, SCRATCH, SCRATCH + SCRATCH_BYTES);
+    core.bindCore(0); // the micro module keeps its constants in scratch
     bytes.fill(0xa5, DATA, arena + this.#end.arena);
     for (const [blob, contents] of this.#contents) bytes.set(contents, (blob.binding === "data" ? DATA : arena) + blob.offsetBytes!);
     bytes.set(image, PROGRAM);
@@ -126,6 +141,7 @@ export class Plan {
       inputs: 0,
       outputs: 0,
       arenaBytes: this.#end.arena,
+      panel,
     };
     const { image } = encode(plan);
     verify(image, [this.#end.data, this.#end.arena]);

@@ -2,7 +2,7 @@
 import { packConv, packMatmul } from "../../../dist/lib/program/pack";
 import type { DtypeName } from "../../../lib/graph/dtype";
 import type { Strip, View, Window } from "../../../lib/program/types";
-import { count, Plan, random, worst } from "./harness";
+import { count, Plan, random, worst, panel } from "./harness";
 
 const draw = (n: number, seed: number): number[] => {
   const next = random(seed);
@@ -57,7 +57,7 @@ describe.each(SHAPES)("matmul batch %i, %i x %i x %i", (batch, m, k, n) => {
     const plan = new Plan();
     const b = draw((packed ? 1 : batch) * k * n, 2);
     const left = plan.input("float32", [batch, m, k], a);
-    const weights = packed ? [...packMatmul(Float32Array.from(b), k, n)] : b;
+    const weights = packed ? [...packMatmul(Float32Array.from(b), k, n, panel)] : b;
     const right = packed ? { ...plan.input("float32", [weights.length], weights) } : plan.input("float32", [batch, k, n], b);
     const target = plan.output("float32", [batch, m, n]);
     const result = plan.run([{ op: "matmul", node: "m", target, a: left, b: right, packed }])(target);
@@ -184,7 +184,7 @@ describe("conv", () => {
     const plan = new Plan();
     const [x, weights, bias] = [draw(n * count(spatial) * c, 1), draw(m * per * taps, 2), draw(m, 3)];
     const source = nhwc(plan.input("float32", [n, ...spatial, c], x));
-    const packed = [...packConv(Float32Array.from(weights), [m, per, ...w.kernel], groups)];
+    const packed = [...packConv(Float32Array.from(weights), [m, per, ...w.kernel], groups, panel)];
     const target = nhwc(plan.output("float32", [n, ...out, m]));
     const row: View = { ...plan.input("float32", [m], bias), dims: target.dims, strides: target.dims.map((__, axis) => (axis === 1 ? 4 : 0)) };
     const epilogue: Strip = {

@@ -1,0 +1,55 @@
+/** CONV in mode WINOGRAD: 3 x 3, step 1, one group, through F(4 x 4, 3 x 3) of the micro module. One tile = some rows of 4 x 4 tiles of one sample. */
+import { KERNEL_SCRATCH_BYTES } from "../abi/device";
+import { Instruction } from "../abi/program";
+import { ConvBlock } from "../abi/isa";
+import { canonicalF32 } from "../micro/load";
+import { winogradConvolve } from "./micro";
+import { runStrip, STRIP_SCRATCH } from "./strip";
+import { addressOf, dim, record, stride } from "./view";
+
+const WORK: usize = (STRIP_SCRATCH + 63) & ~63;
+/** 36 planes of inputs and of outputs, and the gap behind each plane. */
+const PLANES: u32 = 36;
+const GAP: u32 = 64;
+
+/** Tiles of 4 x 4 whose transforms fit the scratch at once. */
+function tilesTogether(inputs: u32, outputs: u32): u32 {
+  const room = (KERNEL_SCRATCH_BYTES - <u32>WORK) / PLANES - 2 * GAP;
+  return max<u32>(1, room / ((inputs + outputs) << 2));
+}
+
+export function runWinograd(program: usize, instruction: usize, tile: u32, frame: usize, scratch: usize): void {
+  const target = record(program, load<u32>(instruction, Instruction.T0));
+  const source = record(program, load<u32>(instruction, Instruction.T1));
+  const weights = addressOf(record(program, load<u32>(instruction, Instruction.T2)), frame);
+  const block = program + load<u32>(instruction, Instruction.P0);
+  const height = dim(target, 2), width = dim(target, 3), outputs = dim(target, 4), inputs = dim(source, 4);
+  const down = (height + 3) / 4, across = (width + 3) / 4;
+  const rowsPerTile = load<u32>(block, ConvBlock.ROWS);
+  const perSample = (down + rowsPerTile - 1) / rowsPerTile;
+  const sample = tile / perSample;
+  const last = min<u32>((tile % perSample + 1) * rowsPerTile, down);
+  const padTop = load<u32>(block + ConvBlock.PADS, 4), padLeft = load<u32>(block + ConvBlock.PADS, 8);
+  const from = addressOf(source, frame) + <usize>(<i32>sample * stride(source, 0));
+  const to = addressOf(target, frame) + <usize>(<i32>sample * stride(target, 0));
+  const pitch = <usize>(width > 1 ? stride(target, 3) : <i32>(outputs << 2));
+  const together = tilesTogether(inputs, outputs);
+  const rows = max<u32>(1, together / across);
+  const epilogue = load<u32>(instruction, Instruction.BLOCK);
+  for (let row = tile % perSample * rowsPerTile; row < last; row += rows) {
+    const end = min<u32>(row + rows, last);
+    for (let first = row * across; first < end * across; first += together) {
+      const count = min<u32>(together, end * across - first);
+      winogradConvolve(
+        from, dim(source, 2), dim(source, 3), inputs, padTop, padLeft, weights, to, height, width, outputs, pitch, first, count, scratch + WORK,
+      );
+    }
+    const y = row * 4, pixels = (min<u32>(end * 4, height) - y) * width;
+    if (epilogue != 0) {
+      const at = (sample * height + y) * width;
+      runStrip(program, program + epilogue, frame, at * outputs, (at + pixels) * outputs, 0, scratch);
+    } else {
+      for (let p: u32 = 0; p < pixels; p++) canonicalF32(to + (<usize>(y * width + p) * pitch), outputs);
+    }
+  }
+}
