@@ -1,48 +1,40 @@
 /**
  * REDUCE of f32 where neighbours in memory belong to different rows (a sum over all but the last axis, a pool over NHWC pixels):
- * lines of up to LINE rows are folded side by side. Per row the order is that of its elements: sums go in f32 over 8 elements, then in f64.
+ * lines of up to LINE rows are folded side by side. Per row the order is that of its elements: sums go in f32 over 8 elements, in pairs, then in f64.
  */
 import { Fold } from "../abi/isa";
 import { dim, dimAt, offsetAt, rank, stride } from "./view";
 
-/** Rows side by side; their f64 totals and f32 partial sums stay in L1. */
+/** Rows side by side; their f64 totals stay in L1. */
 const LINE: u32 = 512;
 const DEPTH: u32 = 8;
 
 @inline
-function combine(fold: u32, x: v128, y: v128): v128 {
-  if (fold == Fold.MAX) return f32x4.max(x, y);
-  if (fold == Fold.MIN) return f32x4.min(x, y);
-  if (fold == Fold.SUM_SQUARE) return f32x4.add(x, f32x4.mul(y, y));
-  return f32x4.add(x, y);
+function extreme(fold: u32, x: v128, y: v128): v128 {
+  return fold == Fold.MAX ? f32x4.max(x, y) : f32x4.min(x, y);
 }
 
 @inline
-function combineOne(fold: u32, x: f32, y: f32): f32 {
-  if (fold == Fold.MAX) return max<f32>(x, y);
-  if (fold == Fold.MIN) return min<f32>(x, y);
-  if (fold == Fold.SUM_SQUARE) return x + y * y;
-  return x + y;
-}
-
-@inline
-function addLine(fold: u32, target: usize, source: usize, width: u32): void {
+function extremeLine(fold: u32, target: usize, source: usize, width: u32): void {
   const end = target + (<usize>width << 2);
-  while (target + 16 <= end) {
-    v128.store(target, combine(fold, v128.load(target), v128.load(source)));
-    target += 16;
-    source += 16;
+  for (; target + 16 <= end; target += 16, source += 16) v128.store(target, extreme(fold, v128.load(target), v128.load(source)));
+  for (; target < end; target += 4, source += 4) {
+    const x = load<f32>(target);
+    const y = load<f32>(source);
+    store<f32>(target, fold == Fold.MAX ? max<f32>(x, y) : min<f32>(x, y));
   }
-  for (; target < end; target += 4, source += 4) store<f32>(target, combineOne(fold, load<f32>(target), load<f32>(source)));
 }
 
-function foldLine(fold: u32, target: usize, source: usize, width: u32): void {
-  switch (<i32>fold) {
-    case Fold.MAX: addLine(Fold.MAX, target, source, width); break;
-    case Fold.MIN: addLine(Fold.MIN, target, source, width); break;
-    case Fold.SUM_SQUARE: addLine(Fold.SUM_SQUARE, target, source, width); break;
-    default: addLine(Fold.SUM, target, source, width);
-  }
+@inline
+function term4(fold: u32, at: usize): v128 {
+  const x = v128.load(at);
+  return fold == Fold.SUM_SQUARE ? f32x4.mul(x, x) : x;
+}
+
+@inline
+function term(fold: u32, at: usize): f32 {
+  const x = load<f32>(at);
+  return fold == Fold.SUM_SQUARE ? x * x : x;
 }
 
 /** Offset of element `index` of a row: over the inner axes [outer, rank). */
@@ -57,23 +49,58 @@ function innerOffset(tensor: usize, outer: u32, index: u32): i32 {
   return offset;
 }
 
-function foldWidth(tensor: usize, place: usize, fold: u32, outer: u32, width: u32, length: u32, target: usize, totals: usize): void {
-  const sums = fold != Fold.MAX && fold != Fold.MIN;
-  const fresh: f32 = sums ? 0 : fold == Fold.MAX ? -Infinity : Infinity;
-  for (let i: usize = 0; i < <usize>width; i++) {
-    store<f32>(target + (i << 2), fresh);
-    store<f64>(totals + (i << 3), 0);
+/** totals += elements [at, at + 8) of each row: in pairs, so that 8 equal numbers add up without an error (a variance of constants is 0). */
+@inline
+function addEight(fold: u32, tensor: usize, place: usize, outer: u32, at: u32, width: u32, totals: usize): void {
+  const a = place + innerOffset(tensor, outer, at);
+  const b = place + innerOffset(tensor, outer, at + 1);
+  const c = place + innerOffset(tensor, outer, at + 2);
+  const d = place + innerOffset(tensor, outer, at + 3);
+  const e = place + innerOffset(tensor, outer, at + 4);
+  const f = place + innerOffset(tensor, outer, at + 5);
+  const g = place + innerOffset(tensor, outer, at + 6);
+  const h = place + innerOffset(tensor, outer, at + 7);
+  const end = <usize>width << 2;
+  let i: usize = 0;
+  for (; i + 16 <= end; i += 16) {
+    const low = f32x4.add(f32x4.add(term4(fold, a + i), term4(fold, b + i)), f32x4.add(term4(fold, c + i), term4(fold, d + i)));
+    const high = f32x4.add(f32x4.add(term4(fold, e + i), term4(fold, f + i)), f32x4.add(term4(fold, g + i), term4(fold, h + i)));
+    const sum = f32x4.add(low, high);
+    const total = totals + (i << 1);
+    v128.store(total, f64x2.add(v128.load(total), f64x2.promote_low_f32x4(sum)));
+    v128.store(total, f64x2.add(v128.load(total, 16), f64x2.promote_low_f32x4(v128.shuffle<u64>(sum, sum, 1, 0))), 16);
   }
-  for (let at: u32 = 0; at < length; at += DEPTH) {
-    const end = min<u32>(at + DEPTH, length);
-    for (let e = at; e < end; e++) foldLine(fold, target, place + innerOffset(tensor, outer, e), width);
-    if (!sums) continue;
+  for (; i < end; i += 4) {
+    const low = term(fold, a + i) + term(fold, b + i) + (term(fold, c + i) + term(fold, d + i));
+    const high = term(fold, e + i) + term(fold, f + i) + (term(fold, g + i) + term(fold, h + i));
+    const total = totals + (i << 1);
+    store<f64>(total, load<f64>(total) + <f64>(low + high));
+  }
+}
+
+function extremeWidth(tensor: usize, place: usize, fold: u32, outer: u32, width: u32, length: u32, target: usize): void {
+  const fresh: f32 = fold == Fold.MAX ? -Infinity : Infinity;
+  for (let i: usize = 0; i < <usize>width; i++) store<f32>(target + (i << 2), fresh);
+  for (let e: u32 = 0; e < length; e++) {
+    const source = place + innerOffset(tensor, outer, e);
+    if (fold == Fold.MAX) extremeLine(Fold.MAX, target, source, width);
+    else extremeLine(Fold.MIN, target, source, width);
+  }
+}
+
+function sumWidth(tensor: usize, place: usize, fold: u32, outer: u32, width: u32, length: u32, target: usize, totals: usize): void {
+  memory.fill(totals, 0, <usize>width << 3);
+  let at: u32 = 0;
+  for (; at + DEPTH <= length; at += DEPTH) {
+    if (fold == Fold.SUM_SQUARE) addEight(Fold.SUM_SQUARE, tensor, place, outer, at, width, totals);
+    else addEight(Fold.SUM, tensor, place, outer, at, width, totals);
+  }
+  for (; at < length; at++) {
+    const source = place + innerOffset(tensor, outer, at);
     for (let i: usize = 0; i < <usize>width; i++) {
-      store<f64>(totals + (i << 3), load<f64>(totals + (i << 3)) + <f64>load<f32>(target + (i << 2)));
-      store<f32>(target + (i << 2), 0);
+      store<f64>(totals + (i << 3), load<f64>(totals + (i << 3)) + <f64>term(fold, source + (i << 2)));
     }
   }
-  if (!sums) return;
   const divisor: f64 = fold == Fold.MEAN ? <f64>length : 1;
   for (let i: usize = 0; i < <usize>width; i++) store<f32>(target + (i << 2), <f32>(load<f64>(totals + (i << 3)) / divisor));
 }
@@ -83,7 +110,9 @@ export function runColumns(tensor: usize, first: usize, fold: u32, outer: u32, r
   const size = load<u32>(dimAt(tensor, outer - 1));
   while (rows > 0) {
     const width = min<u32>(min<u32>(rows, LINE), size - row % size);
-    foldWidth(tensor, first + offsetAt(tensor, outer, row), fold, outer, width, length, target, work);
+    const place = first + offsetAt(tensor, outer, row);
+    if (fold == Fold.MAX || fold == Fold.MIN) extremeWidth(tensor, place, fold, outer, width, length, target);
+    else sumWidth(tensor, place, fold, outer, width, length, target, work);
     target += <usize>width << 2;
     row += width;
     rows -= width;
