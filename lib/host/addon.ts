@@ -3,7 +3,6 @@
  * NPURT_ADDON=0 switches it off. Results are libuv codes where negative: a refusal by the system is an answer, not an exception.
  */
 import path from "node:path";
-import { isMainThread } from "node:worker_threads";
 
 /** Must equal kVersion in native/addon.h. */
 const VERSION = 1;
@@ -71,6 +70,7 @@ function tryLoad(): { addon: Addon | undefined; why: string } {
 /** A binary that is there but cannot be used deserves one warning per process; npurt goes on without it. */
 function broken(file: string, reason: string): { addon: undefined; why: string } {
   const why = `${file} cannot be used: ${reason}`;
+  const { isMainThread } = require("node:worker_threads") as typeof import("node:worker_threads");
   if (isMainThread) {
     process.emitWarning(`${why}. npurt goes on without it; reinstall the package, or set NPURT_ADDON=0 to silence this.`, { code: "NPURT_ADDON" });
   }

@@ -1,5 +1,5 @@
 /** threads: one worker per core over the shared memory. The host sleeps on HOST_BELL, cores on BELL. */
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { AclError } from "../errors/acl-error";
 import type { Driver } from "./driver";
 import { Core, CoreState, type DeviceState, Header, Layout, SCRATCH_BYTES } from "./layout";
@@ -16,6 +16,11 @@ const BELL = (Layout.HEADER + Header.BELL) >> 2;
 const SLEEP_MS = 250;
 /** Cores end within microseconds unless a kernel is stuck; then they are terminated. */
 const STOP_GRACE_MS = 500;
+/**
+ * Cores boot this long after the device was opened, or with the first work that is not small. A worker costs 20 ms of a CPU and 5 to 8 MB: the first
+ * result of a small model should not wait for that, nor should a process that never needs it pay.
+ */
+const BOOT_DELAY_MS = 250;
 
 interface Seat {
   readonly core: number;
@@ -36,6 +41,7 @@ export class ThreadsDriver implements Driver {
   #watching = false;
   #stopping = false;
   #ready: Promise<void> | undefined;
+  #bootTimer: NodeJS.Timeout | undefined;
 
   /** `cores` is 0 on a thread that is only attached: then this driver waits, and the opener's cores work. */
   constructor(machine: Machine, cores: number, spinUs: number, watchdogMs: number) {
@@ -50,19 +56,27 @@ export class ThreadsDriver implements Driver {
   }
 
   start(): void {
-    const boots: Promise<void>[] = [];
     for (let core = 0; core < this.#count; core++) {
       this.#machine.giveScratch(core, SCRATCH_BYTES);
-      const seat: Seat = { core, worker: undefined, up: false, exited: Promise.resolve() };
-      this.#seats.push(seat);
-      boots.push(this.#boot(seat));
+      this.#seats.push({ core, worker: undefined, up: false, exited: Promise.resolve() });
     }
-    this.#ready = Promise.all(boots).then(() => {});
+    this.#bootTimer = setTimeout(() => this.#bootAll(), BOOT_DELAY_MS);
+    this.#bootTimer.unref();
+  }
+
+  #bootAll(): void {
+    if (this.#bootTimer === undefined) {
+      return;
+    }
+    clearTimeout(this.#bootTimer);
+    this.#bootTimer = undefined;
+    this.#ready = Promise.all(this.#seats.map((seat) => this.#boot(seat))).then(() => {});
     // An unhandled rejection must not end the process: whoever awaits `ready` gets it, and the device is marked lost.
     this.#ready.catch(() => {});
   }
 
   async ready(): Promise<void> {
+    this.#bootAll();
     for (const { worker } of this.#seats) {
       worker?.ref();
     }
@@ -85,7 +99,8 @@ export class ThreadsDriver implements Driver {
       traps: TRAPS,
       otherTrap: OTHER_TRAP,
     };
-    const worker = new Worker(CORE_BODY, { eval: true, workerData, execArgv: [], name: `npurt core ${this.#machine.device}.${seat.core}` });
+    const { Worker: Thread } = require("node:worker_threads") as typeof import("node:worker_threads");
+    const worker = new Thread(CORE_BODY, { eval: true, workerData, execArgv: [], name: `npurt core ${this.#machine.device}.${seat.core}` });
     worker.unref();
     seat.worker = worker;
     let failure: unknown;
@@ -137,10 +152,12 @@ export class ThreadsDriver implements Driver {
   }
 
   kick(cores = 1): void {
+    this.#bootAll();
     this.#machine.core.bell(cores);
   }
 
   watch(stream: number, sequence: number): void {
+    this.#bootAll();
     if (!this.#watching) {
       this.#watching = true;
       void this.#listen();
@@ -169,6 +186,7 @@ export class ThreadsDriver implements Driver {
   }
 
   block(stream: number, sequence: number, timeoutMs: number): boolean {
+    this.#bootAll();
     const { core, ints } = this.#machine;
     const end = this.now() + timeoutMs * 1000;
     const spinEnd = this.now() + this.#spinUs;
@@ -211,6 +229,8 @@ export class ThreadsDriver implements Driver {
 
   async stop(): Promise<void> {
     this.#stopping = true;
+    clearTimeout(this.#bootTimer);
+    this.#bootTimer = undefined;
     const { ints } = this.#machine;
     Atomics.add(ints, BELL, 1);
     Atomics.notify(ints, BELL);

@@ -73,7 +73,8 @@ export class Machine extends Submitter {
     this.opener = opener;
     this.kernels = kernels;
     this.driver = this.#makeDriver(options);
-    this.core = hostInstance(memory, this.driver.now, kernels.module);
+    const core = hostInstance(memory, this.driver.now, kernels.module);
+    this.core = this.driver.view?.(core) ?? core;
     this.thread = claimThread(memory.buffer);
     this.core.bindThread(this.thread);
     this.completions = new Completions(this.core);
@@ -83,7 +84,7 @@ export class Machine extends Submitter {
     );
   }
 
-  #makeDriver({ driver, cores, seed, faults, spinUs, watchdogMs }: MachineOptions): Driver {
+  #makeDriver({ driver, cores, seed, faults, costs, spinUs, watchdogMs }: MachineOptions): Driver {
     if (driver === "inline") {
       return new InlineDriver(this);
     }
@@ -91,6 +92,10 @@ export class Machine extends Submitter {
       return new ThreadsDriver(this, cores, spinUs, watchdogMs);
     }
     // Loaded by those who simulate: it is no part of a service's start.
+    if (costs !== undefined) {
+      const { VirtualDriver } = require("./driver-virtual") as typeof import("./driver-virtual");
+      return new VirtualDriver(this, cores, seed, costs);
+    }
     const { SimDriver } = require("./driver-sim") as typeof import("./driver-sim");
     return new SimDriver(this, cores, seed, faults);
   }
@@ -134,6 +139,7 @@ export class Machine extends Submitter {
     if (this.driver.name !== "threads") {
       throw notSupported(`device ${this.device}: a device of the ${this.driver.name} driver cannot be shared; open it with driver "threads"`);
     }
+    this.driver.kick(); // whoever attaches finds cores that boot
     return { memory: this.memory, module: coreModule(), kernels: this.kernels, device: this.device, abi: ABI_VERSION };
   }
 

@@ -7,7 +7,7 @@ import type { Completions } from "./completions";
 
 const FULL = -1;
 const ARGUMENTS_FULL = -3;
-const NO_RING = -5;
+export const NO_RING = -5;
 /** How long a full ring may stay full before a blocking submit gives up. */
 const FULL_LIMIT_MS = 30_000;
 
@@ -106,7 +106,7 @@ export abstract class Submitter extends LockedMemory {
     const first = since || now;
     switch (answer) {
       case NO_RING:
-        this.#giveRing(stream);
+        this.giveRing(stream);
         return 0;
       case BUSY:
         this.awaitLock(Layout.STREAMS + stream * Stream.SIZE, LockKind.STREAM, first);
@@ -144,7 +144,8 @@ export abstract class Submitter extends LockedMemory {
     return `its head is task ${sequence}, a ${TaskOp[op] ?? op}${target}`;
   }
 
-  #giveRing(stream: number): void {
+  /** The ring of a stream comes with its first task. */
+  giveRing(stream: number): void {
     const ring = this.allocate(RING_SLOTS * Task.SIZE + ARGUMENT_RING_BYTES, PoolTag.RING, `the ring of stream ${stream}`);
     const lock = Layout.STREAMS + stream * Stream.SIZE;
     const answer = this.locked(lock, LockKind.STREAM, () => this.core.attachRing(stream, ring, RING_SLOTS, ring + RING_SLOTS * Task.SIZE));

@@ -2,7 +2,6 @@
  * A model on a device, shared by all executors of the same bytes and options: its data once, a program per shape signature (least recently used go),
  * and the count of handles that keep it.
  */
-import { createHash } from "node:crypto";
 import type { CompileOptions, CompileResult, ModelInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { aborted } from "../errors/make";
@@ -49,6 +48,8 @@ async function compile(source: ModelSource, options: CompileOptions, control: Lo
   );
 }
 
+/** Models up to this size are their own key: it is exact, and loading node:crypto (2 ms, on some versions 10) would be a good part of a start. */
+const SMALL_BYTES = 256 * 1024;
 /** Weights are packed for the kernel build of the device. */
 const panelOf = ({ machine }: DeviceCore): number => PANEL_OF[machine.kernels.used];
 
@@ -57,13 +58,20 @@ const HASH_PIECE = 4 << 20;
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-async function hashOf(source: ModelSource, options: ModelOptions): Promise<string> {
-  const hash = createHash("sha256").update(JSON.stringify([source.folder ?? "", options.frames, options.programs, options.disable ?? []]));
-  for (let at = 0; at < source.bytes.length; at += HASH_PIECE) {
+/** What tells models apart: equal for the same bytes and options only. */
+async function keyOf(source: ModelSource, options: ModelOptions): Promise<string> {
+  const { bytes, folder } = source;
+  const settings = JSON.stringify([folder ?? "", options.frames, options.programs, options.disable ?? []]);
+  if (bytes.length <= SMALL_BYTES) {
+    return `${settings} ${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1")}`;
+  }
+  const { createHash } = require("node:crypto") as typeof import("node:crypto");
+  const hash = createHash("sha256").update(settings);
+  for (let at = 0; at < bytes.length; at += HASH_PIECE) {
     if (at > 0) {
       await turn();
     }
-    hash.update(source.bytes.subarray(at, at + HASH_PIECE));
+    hash.update(bytes.subarray(at, at + HASH_PIECE));
   }
   return hash.digest("hex");
 }
@@ -87,7 +95,7 @@ export class Model {
   readonly device: DeviceCore;
   readonly info: ModelInfo;
   readonly name: string;
-  readonly #hash: string;
+  readonly #key: string;
   readonly #source: ModelSource;
   readonly #options: ModelOptions;
   readonly #data: DataStore;
@@ -100,13 +108,13 @@ export class Model {
   #turn: Promise<unknown> = Promise.resolve();
   #latest: Variant | undefined;
 
-  private constructor(device: DeviceCore, source: ModelSource, options: ModelOptions, hash: string, info: ModelInfo) {
+  private constructor(device: DeviceCore, source: ModelSource, options: ModelOptions, key: string, info: ModelInfo) {
     this.device = device;
     this.info = info;
     this.name = info.name || source.name;
     this.#source = source;
     this.#options = options;
-    this.#hash = hash;
+    this.#key = key;
     this.#data = new DataStore(device.machine);
     device.closers.add(this.#leave);
   }
@@ -130,19 +138,19 @@ export class Model {
     shapes: Shapes | undefined,
     control: LoadControl,
   ): Promise<Model> {
-    const hash = await hashOf(source, options);
+    const key = await keyOf(source, options);
     const models = device.models as Map<string, Promise<Model>>;
     const what = `load of ${source.name}`;
     let model: Model | undefined;
     while (model === undefined) {
-      const shared = models.get(hash);
-      const loading = shared ?? Model.#make(device, source, options, hash, shapes, control);
+      const shared = models.get(key);
+      const loading = shared ?? Model.#make(device, source, options, key, shapes, control);
       if (shared === undefined) {
-        models.set(hash, loading);
+        models.set(key, loading);
         // A load that everybody has given up on must not stay.
         loading.then(turn).then(
           async () => (await loading).#dropIfUnused(),
-          () => models.delete(hash),
+          () => models.delete(key),
         );
       }
       try {
@@ -183,14 +191,14 @@ export class Model {
     device: DeviceCore,
     source: ModelSource,
     options: ModelOptions,
-    hash: string,
+    key: string,
     shapes: Shapes | undefined,
     control: LoadControl,
   ): Promise<Model> {
     const disable = options.disable === undefined ? {} : { disable: options.disable };
     const result = await compile(source, { panel: panelOf(device), ...disable, ...(shapes === undefined ? {} : { shapes }) }, control);
     device.check();
-    const model = new Model(device, source, options, hash, result.info);
+    const model = new Model(device, source, options, key, result.info);
     await model.#take(result);
     return model;
   }
@@ -310,7 +318,7 @@ export class Model {
     }
     this.#freed = true;
     this.device.closers.delete(this.#leave);
-    this.device.models.delete(this.#hash);
+    this.device.models.delete(this.#key);
     if (this.device.machine.lost !== undefined) {
       return;
     }

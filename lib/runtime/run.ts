@@ -2,6 +2,7 @@
 import { AclError } from "../errors/acl-error";
 import { aborted } from "../errors/make";
 import { Code, TaskOp } from "../host/layout";
+import { NO_RING } from "../host/submitter";
 import { deviceFailure } from "./failures";
 import type { Frame } from "./frame";
 import type { Model } from "./model";
@@ -39,14 +40,21 @@ export function start(frame: Frame, stream: StreamCore): boolean {
   frame.ranOn = stream;
   const { costNs } = frame.variant.program;
   if (costNs < helpLimitNs(stream) && core.fence(stream.index) === core.tail(stream.index)) {
-    const sequence = core.submit(stream.index, TaskOp.RUN, frame.address, 0, 0, 0, 0, 0);
+    let sequence = core.submit(stream.index, TaskOp.RUN, frame.address, 0, 0, 0, 0, 0);
+    if (sequence === NO_RING) {
+      machine.giveRing(stream.index);
+      sequence = core.submit(stream.index, TaskOp.RUN, frame.address, 0, 0, 0, 0, 0);
+    }
     if (sequence > 0) {
       frame.sequence = sequence;
-      if (machine.help(stream.index, sequence) || spin(stream, sequence)) {
-        return true;
+      const done = machine.help(stream.index, sequence) || spin(stream, sequence);
+      if (!done) {
+        machine.queued(stream.index);
+      } else if (costNs >= stream.device.options.helpBelowNs) {
+        // Run here only because no core is up: the next one is for them. They boot when the result has been taken.
+        setImmediate(() => machine.lost ?? machine.driver.kick());
       }
-      machine.queued(stream.index);
-      return false;
+      return done;
     }
   }
   frame.sequence = machine.submit(stream.index, TaskOp.RUN, frame.address);
