@@ -71,8 +71,9 @@ function endDevice(device: AclDevice, force: boolean): void {
     device.machine.release(start);
   }
   device.charge(-device.chargedBytes);
-  device.set(Shared.CUBE_LIMIT, 0);
-  device.set(Shared.VECTOR_LIMIT, 0);
+  for (const word of [Shared.CUBE_LIMIT, Shared.VECTOR_LIMIT, Shared.PEERS_LOW, Shared.PEERS_HIGH]) {
+    device.set(word, 0);
+  }
   Atomics.add(device.shared, Shared.RESETS, 1);
   unbindDevice(device);
 }
