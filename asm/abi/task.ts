@@ -16,7 +16,7 @@ export namespace Task {
   export const P7: usize = 44;
   export const P8: usize = 48;
   export const P9: usize = 52;
-  export const DONE: usize = 56; // f64 us, virtual clock only: when it retired
+  export const DONE: usize = 56; // f64 us, virtual clock only: when it was submitted, and from its end on when it retired
 }
 
 /**

@@ -10,6 +10,7 @@ import { tryLock, unlock } from "../sync/lock";
 import { setReady } from "../sync/ready";
 import { lockName } from "./local";
 import { slotOf } from "./streams";
+import { stampIssued } from "./time";
 
 const FULL: f64 = -1;
 const BUSY: f64 = -2;
@@ -39,6 +40,7 @@ function refuse(sc: usize): f64 {
 function publish(stream: u32, sc: usize, record: usize, op: u32, sequence: u64): void {
   store<u16>(record, <u16>op, Task.OP); // OP and, in the second byte of `op`, FLAGS
   store<u32>(record, load<u32>(sc, Stream.ARGUMENT_TAIL), Task.ARGUMENT_END);
+  stampIssued(record);
   // release: publishes the record; pairs with the load in `hasHead` and `advance`
   atomic.store<u32>(record, <u32>sequence, Task.READY);
   store<u64>(sc, sequence, Stream.TAIL);

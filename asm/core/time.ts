@@ -12,6 +12,16 @@ import { slotOf } from "./streams";
 
 const HEADER: usize = Layout.HEADER;
 
+/** A host submits a task: it cannot start before the host's own time. DONE holds that until the task retires. */
+export function stampIssued(record: usize): void {
+  if (isVirtual()) store<f64>(record, clock(), Task.DONE);
+}
+
+/** A task comes to the head of its stream: the stream has waited for the host if that was slower. */
+export function followHost(sc: usize, record: usize): void {
+  if (isVirtual()) store<f64>(sc, max<f64>(load<f64>(sc, Stream.TIME), load<f64>(record, Task.DONE)), Stream.TIME);
+}
+
 /** The core cannot start work of this stream before the stream's own time. */
 export function catchUp(sc: usize): void {
   if (isVirtual()) setCoreTime(max<f64>(clock(), load<f64>(sc, Stream.TIME)));
@@ -73,9 +83,12 @@ export function stampDone(sc: usize, record: usize): void {
   if (isVirtual()) store<f64>(record, load<f64>(sc, Stream.TIME), Task.DONE);
 }
 
-/** A wait is over: the stream goes on no earlier than the task it waited for was done (or, if that slot is in use again, than its stream is now). */
-export function followFence(sc: usize, record: usize): void {
-  if (!isVirtual()) return;
+/**
+ * A wait is over: the stream goes on no earlier than the task it waited for was done (or, if that slot is in use again, than its stream is now).
+ * False: that was after the wait's time-out, so the stream goes on when that is over.
+ */
+export function followFence(sc: usize, record: usize): bool {
+  if (!isVirtual()) return true;
   const other = streamAt(load<u32>(record, Task.P0));
   const sequence = <u64>load<u32>(record, Task.P1) | (<u64>load<u32>(record, Task.P2) << 32);
   let time = load<f64>(other, Stream.TIME);
@@ -83,7 +96,26 @@ export function followFence(sc: usize, record: usize): void {
     const slot = slotOf(other, sequence);
     if (atomic.load<u32>(slot, Task.READY) == <u32>sequence) time = load<f64>(slot, Task.DONE);
   }
-  store<f64>(sc, max<f64>(load<f64>(sc, Stream.TIME), time), Stream.TIME);
+  const since = load<f64>(sc, Stream.TIME);
+  const limit = <f64>load<u32>(record, Task.P3) * 1000;
+  const late = limit > 0 && time > since + limit;
+  store<f64>(sc, late ? since + limit : max<f64>(since, time), Stream.TIME);
+  return !late;
+}
+
+/** When a wait that blocks now began: on a virtual clock the stream's own time counts. */
+export function waitBegan(sc: usize): f64 {
+  return max<f64>(isVirtual() ? load<f64>(sc, Stream.TIME) : clock(), 1e-3);
+}
+
+/** The wait at the head has timed out: the stream goes on when its time is over. */
+export function endWait(sc: usize, timeoutMs: u32): void {
+  if (isVirtual()) store<f64>(sc, max<f64>(load<f64>(sc, Stream.TIME), load<f64>(sc, Stream.WAIT_SINCE) + <f64>timeoutMs * 1000), Stream.TIME);
+}
+
+/** A word has come true, seen by this core now. */
+export function followWord(sc: usize): void {
+  if (isVirtual()) store<f64>(sc, max<f64>(load<f64>(sc, Stream.TIME), clock()), Stream.TIME);
 }
 
 /** What an event records: when everything before it in its stream was done. */

@@ -5,7 +5,7 @@ import { Stream } from "../abi/stream";
 import { Compare, Task, TaskOp } from "../abi/task";
 import { joinList, reached, streamAt, wakeList } from "../sync/fence";
 import { clock } from "./local";
-import { followFence } from "./time";
+import { endWait, followFence, followWord, waitBegan } from "./time";
 
 /** The stream sits in a list and its owner must give it up. */
 export const BLOCKED: u32 = 1;
@@ -43,35 +43,43 @@ function isOver(op: u32, record: usize): bool {
   return holds(atomic.load<u64>(<usize>load<u32>(record, Task.P0)), operand(record), load<u32>(record, Task.P4));
 }
 
+/** What came of a look at the condition. */
+const HELD: u32 = 0;
+const PASSED: u32 = 1;
+const LATE: u32 = 2;
+
 /** Goes through, with the word set to 0 if the task asks for it: of several waiters one does. */
-function pass(op: u32, sc: usize, record: usize): bool {
+function pass(op: u32, sc: usize, record: usize): u32 {
   if (op == TaskOp.WAIT) {
-    if (!isOver(op, record)) return false;
-    followFence(sc, record);
-    return true;
+    if (!isOver(op, record)) return HELD;
+    return followFence(sc, record) ? PASSED : LATE;
   }
   const address = <usize>load<u32>(record, Task.P0);
   let word = atomic.load<u64>(address);
   while (holds(word, operand(record), load<u32>(record, Task.P4))) {
-    if (!load<u32>(record, Task.P5)) return true;
-    const seen = atomic.cmpxchg<u64>(address, word, 0);
-    if (seen == word) return true;
+    const seen = load<u32>(record, Task.P5) ? atomic.cmpxchg<u64>(address, word, 0) : word;
+    if (seen == word) {
+      followWord(sc);
+      return PASSED;
+    }
     word = seen;
   }
-  return false;
+  return HELD;
 }
 
 /** 0: the stream goes on; BLOCKED; or the code with which the wait retires. The caller owns the stream. */
 export function tryWait(op: u32, stream: u32, sc: usize, record: usize): u32 {
-  if (pass(op, sc, record)) {
+  const passed = pass(op, sc, record);
+  if (passed != HELD) {
     store<f64>(sc, 0, Stream.WAIT_SINCE);
-    return 0;
+    return passed == LATE ? Code.TASK_TIMEOUT : 0;
   }
   const timeoutMs = load<u32>(record, Task.P3);
   if (timeoutMs) {
     const since = load<f64>(sc, Stream.WAIT_SINCE);
-    if (since == 0) store<f64>(sc, max<f64>(clock(), 1e-3), Stream.WAIT_SINCE);
+    if (since == 0) store<f64>(sc, waitBegan(sc), Stream.WAIT_SINCE);
     else if (clock() - since >= <f64>timeoutMs * 1000) {
+      endWait(sc, timeoutMs);
       store<f64>(sc, 0, Stream.WAIT_SINCE);
       return Code.TASK_TIMEOUT;
     }

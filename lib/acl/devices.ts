@@ -174,16 +174,14 @@ function setUp(machine: Machine): void {
   const lanes = emulator.lanes ?? soc.lanes;
   machine.words[(Layout.HEADER + Header.LANES_FREE) >> 2] = lanes;
   machine.words[(Layout.HEADER + Header.LANES) >> 2] = lanes;
-  const costs = new Float64Array(machine.memory.buffer);
-  costs.set(soc.bandwidths, (Layout.HEADER + Header.BANDWIDTHS) >> 3);
-  costs[(Layout.HEADER + Header.TASK_COST) >> 3] = soc.taskUs;
 }
 
 function open(index: number): AclDevice {
   const { emulator, soc } = config();
   const { cores, seed, faults, watchdogMs, trace } = emulator;
   const driver = emulator.driver ?? (emulator.clock === "virtual" ? "sim" : "threads");
-  const given = { cores, seed, faults, watchdogMs, trace };
+  const costs = driver === "sim" ? { bandwidths: soc.bandwidths, taskUs: soc.taskUs } : undefined;
+  const given = { cores, seed, faults, costs, watchdogMs, trace };
   const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const core = DeviceCore.open({ device: index, driver, memoryBytes: emulator.memory ?? soc.memoryBytes, ...set });
   setUp(core.machine);

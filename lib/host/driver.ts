@@ -1,10 +1,13 @@
 /** What a driver is: who runs `step`, and how a host thread waits for a fence. The rest of the house does not know which one it has. */
+import type { CoreExports } from "./core-exports";
 import type { DriverName } from "./types";
 
 export interface Driver {
   readonly name: DriverName;
   /** Cores that can take work now: while it is 0, whoever submits has to run the work, or to wait for `ready`. */
   readonly coresUp: number;
+  /** The host's instance as the machine is to use it, where the driver's clock decides what the host may see. */
+  view?(core: CoreExports): CoreExports;
   /** Lets the cores boot; returns at once. */
   start(): void;
   /** Resolves when every core is up; rejects with 507033 if one cannot start. */

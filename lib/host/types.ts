@@ -1,4 +1,5 @@
 /** Plain data that host and runtime share. */
+import type { SimCosts } from "./driver-virtual";
 import type { Kernels } from "./kernels";
 
 export type DriverName = "threads" | "sim" | "inline";
@@ -19,6 +20,8 @@ export interface MachineOptions {
   readonly firstSequence: number;
   readonly seed: number;
   readonly faults: SimFaults;
+  /** sim: costs of tasks, for a clock that tells what the device would take. */
+  readonly costs?: SimCosts | undefined;
   readonly spinUs: number;
   readonly watchdogMs: number;
   readonly traceRecords: number;

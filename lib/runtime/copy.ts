@@ -1,4 +1,5 @@
 /** Copies: who owns each end, what is checked, what is staged. Pageable memory is host memory outside the device; everything else is an address. */
+import { Direction } from "../../asm/abi/device";
 import { invalidParam, notSupported } from "../errors/make";
 import { Layout, Stream, Task, TaskOp } from "../host/layout";
 import type { Machine } from "../host/machine";
@@ -22,7 +23,15 @@ export interface CopyShape {
 }
 
 /** `pageable` bytes of the host, or a place in the memory of `machine`. */
-type End = { readonly bytes: Uint8Array } | { readonly machine: Machine; readonly offset: number };
+type End = { readonly bytes: Uint8Array } | Place;
+/** `host`: pinned host memory, which lies in the device's memory all the same. */
+interface Place {
+  readonly machine: Machine;
+  readonly offset: number;
+  readonly host: boolean;
+}
+/** Addresses of pinned host memory begin here. */
+const HOST_TAG = 2 ** 44;
 
 /** Bytes of an operand that knows its size. */
 export function sizeOfOperand(operand: Operand): number | undefined {
@@ -44,14 +53,14 @@ export function resolve(machine: Machine, operand: Operand, sizeBytes: number, w
       throw foreign(what, machine, place);
     }
     checkRange(owner, place.offset, sizeBytes, what);
-    return { machine: owner, offset: place.offset };
+    return { machine: owner, offset: place.offset, host: operand >= HOST_TAG };
   }
   if (ArrayBuffer.isView(operand)) {
     if (sizeBytes > operand.byteLength) {
       throw invalidParam(`${what} needs ${sizeBytes} bytes and the array has ${operand.byteLength}; pass a longer array or a smaller size`);
     }
     const pinned = (operand.buffer as ArrayBufferLike) === machine.memory.buffer;
-    return pinned ? { machine, offset: operand.byteOffset } : { bytes: new Uint8Array(operand.buffer, operand.byteOffset, operand.byteLength) };
+    return pinned ? { machine, offset: operand.byteOffset, host: true } : { bytes: new Uint8Array(operand.buffer, operand.byteOffset, operand.byteLength) };
   }
   if (!(operand instanceof DeviceBuffer)) {
     throw invalidParam(`${what}: pass an address, a buffer or a typed array, not ${operand === null ? "null" : typeof operand}`);
@@ -64,7 +73,7 @@ export function resolve(machine: Machine, operand: Operand, sizeBytes: number, w
       `${what} ends ${over} bytes past its buffer of ${buffer.sizeBytes} bytes; pass at most ${buffer.sizeBytes} bytes, or allocate more`,
     );
   }
-  return { machine: buffer.device.machine, offset: buffer.offset };
+  return { machine: buffer.device.machine, offset: buffer.offset, host: buffer.pinned };
 }
 
 /** Copies `height` rows of `width` bytes in stream order. */
@@ -95,12 +104,21 @@ export function transfer(stream: StreamCore, shape: CopyShape): void {
   } else if (target.machine !== machine || source.machine !== machine) {
     acrossDevices(stream, shape, target, source);
   } else if (target.offset !== source.offset || targetPitch !== sourcePitch) {
-    submitCopy(stream, target.offset, targetPitch, source.offset, sourcePitch, width, height);
+    submitCopy(stream, directionOf(source.host, target.host), target.offset, targetPitch, source.offset, sourcePitch, width, height);
   }
+}
+
+/** Which engine a copy occupies on a clock with costs. */
+function directionOf(fromHost: boolean, toHost: boolean): Direction {
+  if (fromHost) {
+    return toHost ? Direction.HOST_TO_HOST : Direction.HOST_TO_DEVICE;
+  }
+  return toHost ? Direction.DEVICE_TO_HOST : Direction.DEVICE_TO_DEVICE;
 }
 
 function submitCopy(
   stream: StreamCore,
+  direction: Direction,
   target: number,
   targetPitch: number,
   source: number,
@@ -109,8 +127,8 @@ function submitCopy(
   height: number,
 ): number {
   return height === 1
-    ? stream.machine.submit(stream.index, TaskOp.COPY, target, source, width)
-    : stream.machine.submit(stream.index, TaskOp.COPY_2D, target, targetPitch, source, sourcePitch, width, height);
+    ? stream.machine.submit(stream.index, TaskOp.COPY | (direction << 8), target, source, width)
+    : stream.machine.submit(stream.index, TaskOp.COPY_2D | (direction << 8), target, targetPitch, source, sourcePitch, width, height);
 }
 
 function copyRows(
@@ -144,7 +162,7 @@ function toDevice(stream: StreamCore, shape: CopyShape, machine: Machine, offset
   const { staging } = stream.device;
   const block = staging.take(width * height);
   copyRows(machine.bytes, block, width, bytes, 0, sourcePitch, width, height);
-  const sequence = submitCopy(stream, offset, targetPitch, block, width, width, height);
+  const sequence = submitCopy(stream, Direction.HOST_TO_DEVICE, offset, targetPitch, block, width, width, height);
   staging.give(block, stream.index, sequence);
 }
 
@@ -163,7 +181,7 @@ function toHost(stream: StreamCore, shape: CopyShape, bytes: Uint8Array, machine
   }
   const { staging } = stream.device;
   const block = staging.take(width * height);
-  const sequence = submitCopy(stream, block, width, offset, sourcePitch, width, height);
+  const sequence = submitCopy(stream, Direction.DEVICE_TO_HOST, block, width, offset, sourcePitch, width, height);
   machine.whenReached(stream.index, sequence, (error) => {
     if (error !== undefined) {
       return;

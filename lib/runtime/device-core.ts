@@ -23,6 +23,7 @@ const ATTACHED: ResolvedOptions = {
   memoryBytes: 0,
   seed: 1,
   faults: {},
+  costs: undefined,
   helpBelowNs: 100_000,
   watchdogMs: 10_000,
   spinUs: 50,

@@ -16,6 +16,11 @@ export interface DeviceOptions {
   readonly seed?: number;
   /** sim: adversity, as probabilities from 0 to 1. */
   readonly faults?: { readonly stall?: number; readonly skippedWakeUp?: number };
+  /**
+   * sim: costs of tasks. Time is then what the device would take: bytes per microsecond by direction (device to device, host to device, device to host,
+   * host to host), and what every task takes at least; a program takes what its compiler expects. Event times and time-outs are of that clock.
+   */
+  readonly costs?: { readonly bandwidths: readonly [number, number, number, number]; readonly taskUs: number };
   /** A program estimated to run shorter than this many nanoseconds is run by its caller, since waking a core costs more. Default 100,000; 0 switches it off. */
   readonly helpBelowNs?: number;
   /** A kernel that runs longer than this many milliseconds is stopped, and its core replaced if need be. Default 10,000. */
@@ -42,6 +47,7 @@ const NAMES: readonly (keyof DeviceOptions)[] = [
   "memoryBytes",
   "seed",
   "faults",
+  "costs",
   "helpBelowNs",
   "watchdogMs",
   "spinUs",
@@ -58,6 +64,7 @@ export interface ResolvedOptions {
   readonly memoryBytes: number;
   readonly seed: number;
   readonly faults: { readonly stall?: number; readonly skippedWakeUp?: number };
+  readonly costs: DeviceOptions["costs"] | undefined;
   readonly helpBelowNs: number;
   readonly watchdogMs: number;
   readonly spinUs: number;
@@ -65,6 +72,18 @@ export interface ResolvedOptions {
   readonly kernels: string | undefined;
   readonly strict: boolean;
   readonly firstSequence: number;
+}
+
+function checkCosts(where: string, driver: string, costs: DeviceOptions["costs"]): void {
+  if (costs === undefined) {
+    return;
+  }
+  checkOptions(`${where}: costs`, costs, ["bandwidths", "taskUs"]);
+  const { bandwidths, taskUs } = costs;
+  const rates = Array.isArray(bandwidths) && bandwidths.length === 4 && bandwidths.every((rate) => Number.isFinite(rate) && rate > 0);
+  if (driver !== "sim" || !rates || !(Number.isFinite(taskUs) && taskUs >= 0)) {
+    throw invalidParam(`${where}: costs are for driver "sim": {bandwidths: four rates above 0 in bytes per microsecond, taskUs: at least 0}`);
+  }
 }
 
 /** Checks everything the user gave and fills in the rest. @throws AclError 107000 naming the option and its range */
@@ -92,12 +111,14 @@ export function resolveOptions(options: DeviceOptions): ResolvedOptions {
       throw invalidParam(`${where}: faults.${name} is ${String(value)}; pass a probability from 0 to 1`);
     }
   }
+  checkCosts(where, driver, options.costs);
   return {
     driver,
     cores: driver === "inline" ? 1 : (options.cores ?? Math.min(64, readTopology().cores)),
     memoryBytes: options.memoryBytes ?? GIB,
     seed: options.seed ?? 1,
     faults: options.faults ?? {},
+    costs: options.costs,
     helpBelowNs: options.helpBelowNs ?? 100_000,
     watchdogMs: options.watchdogMs ?? 10_000,
     spinUs: options.spinUs ?? 50,
