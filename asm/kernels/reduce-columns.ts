@@ -1,13 +1,15 @@
 /**
  * REDUCE of f32 where neighbours in memory belong to different rows (a sum over all but the last axis, a pool over NHWC pixels):
- * lines of up to LINE rows are folded side by side. Per row the order is that of its elements: sums go in f32 over 8 elements, in pairs, then in f64.
+ * lines of up to LINE rows are folded side by side. Per row the order is that of its elements: sums go in f32 over RUN elements, one after the other, then in f64.
+ * That plain order is what other runtimes have, and models depend on it: where a variance is mean(x^2) - mean(x)^2 of nearly equal numbers
+ * (Magika's normalization over positions), its rounding is larger than the variance, and another order gives other scores in the third digit.
  */
 import { Fold } from "../abi/isa";
 import { dim, dimAt, offsetAt, rank, stride } from "./view";
 
-/** Rows side by side; their f64 totals stay in L1. */
+/** Rows side by side; their sums and f64 totals stay in L1. */
 const LINE: u32 = 512;
-const DEPTH: u32 = 8;
+const RUN: u32 = 512;
 
 @inline
 function extreme(fold: u32, x: v128, y: v128): v128 {
@@ -49,9 +51,9 @@ function innerOffset(tensor: usize, outer: u32, index: u32): i32 {
   return offset;
 }
 
-/** totals += elements [at, at + 8) of each row: in pairs, so that 8 equal numbers add up without an error (a variance of constants is 0). */
+/** sums += elements [at, at + 8) of each row, one after the other. */
 @inline
-function addEight(fold: u32, tensor: usize, place: usize, outer: u32, at: u32, width: u32, totals: usize): void {
+function addEight(fold: u32, tensor: usize, place: usize, outer: u32, at: u32, width: u32, sums: usize): void {
   const a = place + innerOffset(tensor, outer, at);
   const b = place + innerOffset(tensor, outer, at + 1);
   const c = place + innerOffset(tensor, outer, at + 2);
@@ -63,19 +65,24 @@ function addEight(fold: u32, tensor: usize, place: usize, outer: u32, at: u32, w
   const end = <usize>width << 2;
   let i: usize = 0;
   for (; i + 16 <= end; i += 16) {
-    const low = f32x4.add(f32x4.add(term4(fold, a + i), term4(fold, b + i)), f32x4.add(term4(fold, c + i), term4(fold, d + i)));
-    const high = f32x4.add(f32x4.add(term4(fold, e + i), term4(fold, f + i)), f32x4.add(term4(fold, g + i), term4(fold, h + i)));
-    const sum = f32x4.add(low, high);
-    const total = totals + (i << 1);
-    v128.store(total, f64x2.add(v128.load(total), f64x2.promote_low_f32x4(sum)));
-    v128.store(total, f64x2.add(v128.load(total, 16), f64x2.promote_low_f32x4(v128.shuffle<u64>(sum, sum, 1, 0))), 16);
+    let sum = f32x4.add(v128.load(sums + i), term4(fold, a + i));
+    sum = f32x4.add(sum, term4(fold, b + i));
+    sum = f32x4.add(sum, term4(fold, c + i));
+    sum = f32x4.add(sum, term4(fold, d + i));
+    sum = f32x4.add(sum, term4(fold, e + i));
+    sum = f32x4.add(sum, term4(fold, f + i));
+    sum = f32x4.add(sum, term4(fold, g + i));
+    v128.store(sums + i, f32x4.add(sum, term4(fold, h + i)));
   }
   for (; i < end; i += 4) {
-    const low = term(fold, a + i) + term(fold, b + i) + (term(fold, c + i) + term(fold, d + i));
-    const high = term(fold, e + i) + term(fold, f + i) + (term(fold, g + i) + term(fold, h + i));
-    const total = totals + (i << 1);
-    store<f64>(total, load<f64>(total) + <f64>(low + high));
+    const low: f32 = load<f32>(sums + i) + term(fold, a + i) + term(fold, b + i) + term(fold, c + i) + term(fold, d + i);
+    store<f32>(sums + i, low + term(fold, e + i) + term(fold, f + i) + term(fold, g + i) + term(fold, h + i));
   }
+}
+
+@inline
+function addOne(fold: u32, source: usize, width: u32, sums: usize): void {
+  for (let i: usize = 0; i < <usize>width << 2; i += 4) store<f32>(sums + i, load<f32>(sums + i) + term(fold, source + i));
 }
 
 function extremeWidth(tensor: usize, place: usize, fold: u32, outer: u32, width: u32, length: u32, target: usize): void {
@@ -89,20 +96,24 @@ function extremeWidth(tensor: usize, place: usize, fold: u32, outer: u32, width:
 }
 
 function sumWidth(tensor: usize, place: usize, fold: u32, outer: u32, width: u32, length: u32, target: usize, totals: usize): void {
-  memory.fill(totals, 0, <usize>width << 3);
-  let at: u32 = 0;
-  for (; at + DEPTH <= length; at += DEPTH) {
-    if (fold == Fold.SUM_SQUARE) addEight(Fold.SUM_SQUARE, tensor, place, outer, at, width, totals);
-    else addEight(Fold.SUM, tensor, place, outer, at, width, totals);
-  }
-  for (; at < length; at++) {
-    const source = place + innerOffset(tensor, outer, at);
-    for (let i: usize = 0; i < <usize>width; i++) {
-      store<f64>(totals + (i << 3), load<f64>(totals + (i << 3)) + <f64>term(fold, source + (i << 2)));
+  const bytes = <usize>width << 2;
+  memory.fill(target, 0, bytes);
+  memory.fill(totals, 0, bytes << 1);
+  for (let at: u32 = 0; at < length; ) {
+    const end = min<u32>(at + RUN, length);
+    for (; at + 8 <= end; at += 8) {
+      if (fold == Fold.SUM_SQUARE) addEight(Fold.SUM_SQUARE, tensor, place, outer, at, width, target);
+      else addEight(Fold.SUM, tensor, place, outer, at, width, target);
+    }
+    for (; at < end; at++) addOne(fold, place + innerOffset(tensor, outer, at), width, target);
+    for (let i: usize = 0; i < bytes; i += 4) {
+      const total = totals + (i << 1);
+      store<f64>(total, load<f64>(total) + <f64>load<f32>(target + i));
+      store<f32>(target + i, 0);
     }
   }
   const divisor: f64 = fold == Fold.MEAN ? <f64>length : 1;
-  for (let i: usize = 0; i < <usize>width; i++) store<f32>(target + (i << 2), <f32>(load<f64>(totals + (i << 3)) / divisor));
+  for (let i: usize = 0; i < bytes; i += 4) store<f32>(target + i, <f32>(load<f64>(totals + (i << 1)) / divisor));
 }
 
 /** Rows [row, row + rows) -> f32 values at `target`. The innermost outer axis is dense; `work` holds LINE f64. */
