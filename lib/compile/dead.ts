@@ -1,8 +1,13 @@
 /** dead: removes nodes that no output depends on, and forgets outputs that nobody reads. */
-import type { Value } from "../graph/ir";
+import type { Graph, Value } from "../graph/ir";
+import { branchesOf, isIf } from "./control";
 import type { CompileState } from "./pipeline";
 
 export function removeDeadNodes({ graph }: CompileState): void {
+  prune(graph);
+}
+
+function prune(graph: Graph): void {
   const live = new Set<Value>(graph.outputs);
   graph.nodes = graph.nodes
     .toReversed()
@@ -19,6 +24,10 @@ export function removeDeadNodes({ graph }: CompileState): void {
     })
     .toReversed();
   for (const node of graph.nodes) {
+    if (isIf(node)) {
+      branchesOf(node).forEach(prune);
+      continue;
+    }
     while (node.outputs.length > 1 && !live.has(node.outputs[node.outputs.length - 1]!)) {
       node.outputs.pop();
     }

@@ -9,6 +9,7 @@ import { describeNode, type Graph, type Node, type Value } from "../graph/ir";
 import { decode, encode, sizeOf, type Tensor } from "../graph/tensor";
 import { type AnyOp, type Attributes, type AttributeSpecs, type ConcreteType, type Form, nameInputs, readAttributes, type Type } from "../ops/define";
 import { findOp, requireOps } from "../ops/registry";
+import { inferIf, isIf, plainNodes } from "./control";
 
 /** A larger result stays an instruction: it would only make the data binding (and compile time) grow. */
 const FOLD_LIMIT_BYTES = 64 * 2 ** 20;
@@ -20,16 +21,25 @@ export interface Resolved {
 
 /** Works on symbolic dims as well; then nodes whose values are not known simply stay. */
 export function* inferGraph({ graph }: { readonly graph: Graph }): Generator<void> {
-  requireOps(graph.nodes);
+  requireOps(plainNodes(graph.nodes));
+  graph.nodes = yield* inferNodes(graph.nodes);
+}
+
+/** The nodes that are left. */
+function* inferNodes(nodes: readonly Node[]): Generator<void, Node[]> {
   const kept: Node[] = [];
-  for (const node of graph.nodes) {
+  for (const node of nodes) {
+    if (isIf(node)) {
+      kept.push(...(yield* inferIf(node, inferNodes)));
+      continue;
+    }
     const upgraded = upgrade(node);
     if (!inferNode(upgraded)) {
       kept.push(upgraded);
     }
     yield;
   }
-  graph.nodes = kept;
+  return kept;
 }
 
 export function resolve(node: Node): Resolved {
@@ -106,7 +116,7 @@ function assignType(output: Value, { dtype, dims }: Type, what: string): void {
 
 function fold(node: Node, op: AnyOp, attributes: Attributes<AttributeSpecs>, types: readonly Type[]): boolean {
   const concrete = types.every((type): type is ConcreteType => isConcrete(type.dims));
-  const shapeOnly = node.op === "Shape" && node.domain === "";
+  const shapeOnly = (node.op === "Shape" || node.op === "Size") && node.domain === "";
   if (!concrete || !(shapeOnly ? isConcrete(node.inputs[0]!.dims!) : node.inputs.every((input) => !input || input.constant))) {
     return false;
   }

@@ -6,10 +6,11 @@
 import type { Node, Value } from "../graph/ir";
 import { findOp } from "../ops/registry";
 import { channelsLast } from "../ops/views";
+import { plainNodes } from "./control";
 import type { CompileState } from "./pipeline";
 
 export function chooseLayouts({ graph }: CompileState): void {
-  for (const node of graph.nodes) {
+  for (const node of plainNodes(graph.nodes)) {
     const { layout } = findOp(node)!;
     if (layout === "channels_last") {
       setLayout(node.outputs[0], channelsLast(node.outputs[0]!.dims!.length));

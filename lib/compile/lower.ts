@@ -6,6 +6,7 @@ import { sizeOf } from "../graph/tensor";
 import { nameInputs } from "../ops/define";
 import { LoweredProgram, Lowering, Operand } from "../ops/lowering";
 import { dense } from "../ops/views";
+import { isIf, lowerIf } from "./control";
 import { resolve } from "./infer";
 import type { CompileState } from "./pipeline";
 
@@ -45,6 +46,19 @@ function throwRefused(refused: readonly AclError[]): void {
   }
 }
 
+function* lowerOne(program: LoweredProgram, node: Node, refused: AclError[]): Generator<void> {
+  try {
+    lowerNode(program, node);
+  } catch (error) {
+    if (!(error instanceof AclError) || error.code !== UNSUPPORTED) {
+      throw error;
+    }
+    refused.push(error);
+    standIn(program, node);
+  }
+  yield;
+}
+
 export function* lowerGraph(state: CompileState): Generator<void> {
   const { graph } = state;
   const program = new LoweredProgram(state.options);
@@ -63,18 +77,16 @@ export function* lowerGraph(state: CompileState): Generator<void> {
     return blob;
   });
   const refused: AclError[] = [];
-  for (const node of graph.nodes) {
-    try {
-      lowerNode(program, node);
-    } catch (error) {
-      if (!(error instanceof AclError) || error.code !== UNSUPPORTED) {
-        throw error;
+  const lowerNodes = function* (nodes: readonly Node[]): Generator<void> {
+    for (const node of nodes) {
+      if (isIf(node)) {
+        yield* lowerIf(program, node, lowerNodes);
+        continue;
       }
-      refused.push(error);
-      standIn(program, node);
+      yield* lowerOne(program, node, refused);
     }
-    yield;
-  }
+  };
+  yield* lowerNodes(graph.nodes);
   throwRefused(refused);
   graph.outputs.forEach((value, index) => {
     const view = program.viewOf(value);

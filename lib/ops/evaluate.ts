@@ -28,7 +28,18 @@ export function evaluateGraph(graph: Graph, feeds: Readonly<Record<string, Tenso
       known.set(input, feed);
     }
   }
-  for (const node of graph.nodes) {
+  evaluateNodes(graph.nodes, known, read);
+  return graph.outputs.map(read);
+}
+
+function evaluateNodes(nodes: readonly Node[], known: Map<Value, Tensor>, read: (value: Value) => Tensor): void {
+  for (const node of nodes) {
+    if (node.op === "If" && node.domain === "") {
+      const chosen = node.attributes.get(Number(read(node.inputs[0]!).data[0]) ? "then_branch" : "else_branch") as Graph;
+      evaluateNodes(chosen.nodes, known, read);
+      node.outputs.forEach((output, index) => output && known.set(output, read(chosen.outputs[index]!)));
+      continue;
+    }
     const op = findOp(node)!;
     const what = describeNode(node);
     const inferred = node.outputs.includes(undefined) ? inferredTypes(node, op, what) : [];
@@ -54,5 +65,4 @@ export function evaluateGraph(graph: Graph, feeds: Readonly<Record<string, Tenso
       }
     });
   }
-  return graph.outputs.map(read);
 }

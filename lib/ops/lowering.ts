@@ -38,6 +38,12 @@ export class LoweredProgram {
     return blob;
   }
 
+  #labels = 0;
+  /** A fresh label: the target of a branch until regions have numbers. */
+  label(): number {
+    return this.#labels++;
+  }
+
   /** A data blob; the same key gives the same blob, and `bytes` is asked for only the first time. */
   dataBlob(name: string, key: string, bytes: () => Uint8Array): Blob {
     const known = this.#keys.get(key);

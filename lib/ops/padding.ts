@@ -1,10 +1,11 @@
-/** Pad: fill the target, copy what is kept of the data into it. */
-import { AclError } from "../errors/acl-error";
+/** Pad: fill the target, copy what is kept of the data into it; or, axis by axis, copies of the elements that the mode repeats. */
 import { formatDims, mapDim, normalizeAxis, shapeError } from "../graph/dims";
 import type { DtypeName } from "../graph/dtype";
 import { elements, encode, gatherView, rowMajor, sizeOf, type Tensor, tensor, walk } from "../graph/tensor";
 import type { View } from "../program/types";
 import { defineOp, string } from "./define";
+import type { Lowering } from "./lowering";
+import { copyPicked } from "./picks";
 import { numbersOf } from "./reshape";
 import { axesOf, ramp, rejects, sample, scalar } from "./sample";
 import { stripType } from "./strip-builder";
@@ -36,6 +37,44 @@ function kept(dims: readonly number[], begin: readonly number[], end: readonly n
   };
 }
 
+/** Which element of an axis of n stands at position i, counted from its first. */
+const SOURCES: Readonly<Record<string, (i: number, n: number) => number>> = {
+  edge: (i, n) => Math.min(n - 1, Math.max(0, i)),
+  wrap: (i, n) => ((i % n) + n) % n,
+  reflect: (i, n) => {
+    const period = Math.max(1, 2 * (n - 1));
+    const at = ((i % period) + period) % period;
+    return at < n ? at : period - at;
+  },
+};
+const sourcesOf = (mode: string, dim: number, begin: number, end: number): number[] =>
+  Array.from({ length: dim + begin + end }, (_, i) => SOURCES[mode]!(i - begin, dim));
+
+function pickedTensor(data: Tensor, from: readonly (readonly number[])[]): Tensor {
+  const dims = from.map((list) => list.length);
+  const [source, target] = [rowMajor(data.dims), rowMajor(dims)];
+  const result = elements(data.dtype, sizeOf(dims));
+  for (let index = 0; index < result.length; index++) {
+    result[index] = data.data[from.reduce((at, list, axis) => at + list[Math.floor(index / target[axis]!) % list.length]! * source[axis]!, 0)]!;
+  }
+  return { dtype: data.dtype, dims, data: result };
+}
+
+/** Axis after axis: an axis that stays as it is costs nothing. */
+function lowerPicked(b: Lowering, source: View, from: readonly (readonly number[])[]): void {
+  const changed = from.flatMap((list, axis) => (list.length === source.dims[axis] && list.every((at, i) => at === i) ? [] : [axis]));
+  if (changed.length === 0) {
+    b.alias(source);
+  }
+  let now = source;
+  changed.forEach((axis, i) => {
+    const last = i === changed.length - 1;
+    const next = last ? b.target() : b.temporary(source.dtype, now.dims.with(axis, from[axis]!.length));
+    copyPicked(b, next, now, axis, from[axis]!);
+    now = next;
+  });
+}
+
 export const Pad = defineOp({
   names: { onnx: ["Pad", 25] },
   inputs: ["data", "pads", "value?", "axes?"],
@@ -53,8 +92,8 @@ export const Pad = defineOp({
   },
   needs: ["pads", "axes"],
   infer: ({ data, pads, axes }, { mode }, { node }) => {
-    if (mode !== "constant") {
-      throw new AclError(100024, `${node}: mode "${mode}" is not supported yet; only "constant" is`);
+    if (mode !== "constant" && !SOURCES[mode]) {
+      throw shapeError(`${node}: mode "${mode}" is none of constant, ${Object.keys(SOURCES).join(", ")}`);
     }
     const { begin, end } = padsOf(numbersOf(pads, "pads", node)!, numbersOf(axes, "axes", node), data.dims.length, node);
     const dims = data.dims.map((dim, axis) =>
@@ -69,9 +108,12 @@ export const Pad = defineOp({
     }
     return [{ dtype: data.dtype, dims }];
   },
-  reference: ({ data, pads, value, axes }, _, [out]) => {
+  reference: ({ data, pads, value, axes }, { mode }, [out]) => {
     const { dtype, dims } = out!;
     const { begin, end } = padsOf(whole(pads)!, whole(axes), dims.length, "Pad");
+    if (mode !== "constant") {
+      return [pickedTensor(data, dims.map((_, axis) => sourcesOf(mode, data.dims[axis]!, begin[axis]!, end[axis]!)))];
+    }
     const part = kept(data.dims, begin, end);
     const result = elements(dtype, sizeOf(dims));
     result.fill((value?.data[0] ?? (result instanceof Float64Array ? 0 : 0n)) as never);
@@ -91,8 +133,12 @@ export const Pad = defineOp({
     );
     return [{ dtype, dims, data: result }];
   },
-  lower: (b, { data, pads, value, axes }) => {
+  lower: (b, { data, pads, value, axes }, { mode }) => {
     const { begin, end } = padsOf(whole(pads.constant)!, whole(axes?.constant), data.dims.length, b.what);
+    if (mode !== "constant") {
+      lowerPicked(b, data.view, data.dims.map((dim, axis) => sourcesOf(mode, dim, begin[axis]!, end[axis]!)));
+      return;
+    }
     const part = kept(data.dims, begin, end);
     const target = b.target();
     value ? b.map(target, [value], (_, fill) => fill!) : b.map(target, [], (s) => s.constant(stripType(data.dtype), 0));
@@ -104,6 +150,10 @@ export const Pad = defineOp({
     sample("value and axes", { data: ramp([2, 3]), pads: axesOf(1, 1), value: scalar(7), axes: axesOf(-1) }),
     sample("negative", { data: ramp([4, 5]), pads: axesOf(-1, 1, 0, -2) }),
     sample("attributes of opset 2", { data: ramp([2, 3]) }, { attributes: { pads: [0, 1, 1, 0], value: 1.5 }, floats: ["value"], opset: 2 }),
+    sample("reflect", { data: ramp([2, 5]), pads: axesOf(1, 2, 0, 3) }, { attributes: { mode: "reflect" as never } }),
+    sample("edge, negative", { data: ramp([3, 4]), pads: axesOf(2, -1, 1, 2) }, { attributes: { mode: "edge" as never } }),
+    sample("wrap", { data: ramp([3, 4]), pads: axesOf(1, 5, 1, 2) }, { attributes: { mode: "wrap" as never } }),
+    rejects("no mode", { data: ramp([2]), pads: axesOf(1, 1) }, 100021, /none of constant/, { attributes: { mode: "mirror" as never } }),
     rejects("too few pads", { data: ramp([2, 3]), pads: axesOf(1, 0, 0) }, 100021, /two per axis/),
   ],
 });

@@ -45,10 +45,22 @@ function referencePool(kind: PoolKind, x: Tensor, attributes: WindowAttributes, 
 
 function lowerPool(b: Lowering, kind: PoolKind, x: Operand, attributes: WindowAttributes): void {
   const { window } = windowOf(x.dims.slice(2), attributes.kernel_shape!, attributes, b.what);
+  const everything = window.kernel.every((size, i) => size === x.dims[i + 2] && b.dims()[i + 2] === 1 && window.padsBegin[i] === 0);
+  if (everything && isFloat(x.dtype) && kind !== "average_include_pad") {
+    lowerGlobal(b, kind === "max" ? "max" : "mean", x);
+    return;
+  }
   // Types that the kernel does not know are exact in float32.
   const type = (kind === "max" ? MAX_TYPES : AVERAGE_TYPES).has(x.dtype) ? x.dtype : "float32";
   const source = b.channelsLast(b.converted(x.view, type));
   b.through(type, channelsLast(x.dims.length), (target) => b.pool(kind, target, source, window));
+}
+
+/** One window over everything is a fold. */
+function lowerGlobal(b: Lowering, kind: "mean" | "max", x: Operand): void {
+  const target = b.target();
+  const spatial = x.dims.map((_, axis) => axis).slice(2);
+  b.reduce(kind, { ...target, dims: target.dims.slice(0, 2), strides: target.strides.slice(0, 2) }, x.view, spatial);
 }
 
 const WINDOW = {
@@ -108,6 +120,7 @@ export const AveragePool = defineOp({
   tolerance: { relative: 1e-6, absolute: 1e-6, why: "f32 sums" },
   samples: () => [
     sample("2x2", { x: ramp([1, 3, 6, 6]) }, { attributes: { kernel_shape: [2, 2], strides: [2, 2] } }),
+    sample("one window over everything", { x: noise([2, 3, 5, 4]) }, { attributes: { kernel_shape: [5, 4] } }),
     sample("pads not counted", { x: noise([1, 2, 5, 5]) }, { attributes: { kernel_shape: [3, 3], pads: [1, 1, 1, 1] } }),
     sample("pads counted", { x: noise([1, 2, 5, 5]) }, { attributes: { kernel_shape: [3, 3], pads: [1, 1, 1, 1], count_include_pad: 1 } }),
     sample(
@@ -140,11 +153,7 @@ function globalPool(name: string, kind: "mean" | "max"): AnyOp {
       }
       return [{ ...out!, data }];
     },
-    lower: (b, { x }) => {
-      const target = b.target();
-      const spatial = x.dims.map((_, axis) => axis).slice(2);
-      b.reduce(kind, { ...target, dims: target.dims.slice(0, 2), strides: target.strides.slice(0, 2) }, x.view, spatial);
-    },
+    lower: (b, { x }) => lowerGlobal(b, kind, x),
     tolerance: { relative: 2e-6, absolute: 1e-6, why: "f32 sums" },
     samples: () => [
       sample("2-D", { x: noise([2, 3, 5, 7]) }),

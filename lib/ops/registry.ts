@@ -30,7 +30,7 @@ export const FAMILIES: readonly Family[] = [
     load: () => require("./binary"),
   },
   { names: ["Constant", "ConstantOfShape", "Cast"], load: () => require("./constant") },
-  { names: ["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape"], load: () => require("./reshape") },
+  { names: ["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size"], load: () => require("./reshape") },
   { names: ["Transpose", "Concat", "Slice", "Split", "Expand", "Gather"], load: () => require("./movement") },
   { names: ["Pad"], load: () => require("./padding") },
   {

@@ -174,6 +174,15 @@ export const Shape = defineOp({
   samples: () => [sample("all", { data: ramp([2, 3, 4]) }), sample("slice", { data: ramp([2, 3, 4]) }, { attributes: { start: -2, end: -1 } })],
 });
 
+export const Size = defineOp({
+  names: { onnx: ["Size", 25] },
+  inputs: ["data"],
+  infer: () => [{ dtype: "int64", dims: [] }],
+  reference: ({ data }) => [{ dtype: "int64", dims: [], data: BigInt64Array.of(BigInt(sizeOf(data.dims))) }],
+  lower: (b, { data }) => b.alias(b.computed({ dtype: "int64", dims: [], data: BigInt64Array.of(BigInt(sizeOf(data.dims))) })),
+  samples: () => [sample("matrix", { data: ramp([2, 3]) }), sample("nothing", { data: ramp([2, 0]) })],
+});
+
 function range(rank: number, start: number, end: number | undefined): number[] {
   const clamp = (axis: number): number => Math.min(rank, Math.max(0, axis < 0 ? axis + rank : axis));
   const from = clamp(start);

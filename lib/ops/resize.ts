@@ -8,6 +8,7 @@ import { type ConcreteType, defineOp, float, floats, int, ints, string, type Upg
 import { type Interpolation, type Taps, tapsOf } from "./interpolation";
 import { type Lowering, Operand } from "./lowering";
 import { packedMatrix } from "./packing";
+import { copyPicked } from "./picks";
 import { fixed, noise, ramp, rejects, sample, values } from "./sample";
 import { constantValue } from "./upgrade";
 import { dense, sliceView } from "./views";
@@ -144,20 +145,6 @@ function copyRepeated(b: Lowering, target: View, source: View, times: readonly n
   );
 }
 
-/** Runs of equally spaced picks become one copy each. */
-function copyPicked(b: Lowering, target: View, source: View, axis: number, taps: Taps): void {
-  const from = taps.map((row) => row[0]!.index);
-  for (let start = 0; start < from.length; ) {
-    const step = start + 1 < from.length ? from[start + 1]! - from[start]! : 1;
-    let end = start + 1;
-    while (end < from.length && from[end]! - from[end - 1]! === step) {
-      end++;
-    }
-    b.copy(sliceView(target, axis, start, end - start), sliceView(source, axis, from[start]!, end - start, step));
-    start = end;
-  }
-}
-
 /** target = matrix x source along one axis; both dense in `order`. */
 function multiplyAxis(b: Lowering, target: View, source: View, axis: number, taps: Taps, order: readonly number[]): void {
   const at = order.indexOf(axis);
@@ -205,7 +192,7 @@ function lowerAxes(b: Lowering, x: Operand, taps: readonly (Taps | undefined)[],
     changed.forEach(({ rows, axis }, i) => {
       const last = i === changed.length - 1;
       const next = last ? target : b.temporary("float32", now.dims.with(axis, rows.length), order);
-      isPick(rows) ? copyPicked(b, next, now, axis, rows) : multiplyAxis(b, next, now, axis, rows, order);
+      isPick(rows) ? copyPicked(b, next, now, axis, rows.map((row) => row[0]!.index)) : multiplyAxis(b, next, now, axis, rows, order);
       now = next;
     });
     fillOutside(b, target, taps, outside);

@@ -115,7 +115,8 @@ export type Instruction = Common &
         readonly op: "rnn"; readonly kind: RnnName; readonly target: View; readonly source: View; readonly weights: View; readonly state: View;
         readonly cell?: View; readonly extra?: View;
       }
-    /** Control flow; `to` is an index into the list of regions. */
+    /** Control flow; `to` is an index into the list of regions, before scheduling a label: the instruction behind which the next region starts. */
+    | { readonly op: "label"; readonly label: number }
     | { readonly op: "branch"; readonly condition?: View; readonly to: number }
     | { readonly op: "loop"; readonly trip: View; readonly counter: View; readonly condition?: View; readonly to: number }
     | { readonly op: "call"; readonly to: number }

@@ -20,6 +20,7 @@ const GUARD = 256;
 const POISON = 0xa5;
 
 interface Core {
+  nextRegion(program: number, frame: number, region: number): number;
   executeTile(program: number, instruction: number, tile: number, frame: number, scratch: number): void;
 }
 
@@ -71,7 +72,12 @@ export function runOnDevice({ program, data, dataBytes }: CompileResult, feeds: 
   bases.forEach((base, index) => words.setUint32(FRAME + Frame.BASES + (Binding.DATA + index) * 4, base, true));
   const regions = image + words.getUint32(image + Program.REGIONS, true);
   const instructions = image + words.getUint32(image + Program.INSTRUCTIONS, true);
-  for (let region = 0; region < words.getUint32(image + Program.REGION_COUNT, true); region++) {
+  words.setUint32(FRAME + Frame.DEPTH, 0, true);
+  for (let region = 0; region < words.getUint32(image + Program.REGION_COUNT, true); ) {
+    if (words.getUint32(regions + region * Region.SIZE + Region.TILES, true) === 0) {
+      region = core.nextRegion(image, FRAME, region);
+      continue;
+    }
     const first = words.getUint32(regions + region * Region.SIZE + Region.FIRST, true);
     const count = words.getUint32(regions + region * Region.SIZE + Region.COUNT, true);
     const tiles: [number, number][] = [];
@@ -84,6 +90,7 @@ export function runOnDevice({ program, data, dataBytes }: CompileResult, feeds: 
     for (const [instruction, tile] of shuffled(tiles, seed + region)) {
       core.executeTile(image, instruction, tile, FRAME, SCRATCH);
     }
+    region++;
   }
   for (const [low, high] of guarded) {
     const changed = bytes.subarray(low, high).findIndex((byte) => byte !== POISON);

@@ -1,4 +1,4 @@
-/** Real models: the two of the spine and three more, compiled and run tile by tile on the core, against their published outputs. */
+/** Real models, compiled and run tile by tile on the core, against their published outputs. */
 import fs from "node:fs";
 import { compileModel, runPipeline } from "../../dist/lib/compile/pipeline";
 import type { CompileOptions } from "../../dist/lib/compile/types";
@@ -31,9 +31,17 @@ describe("models", () => {
     ["mnist_8", 2],
     ["super_resolution_10", 0],
     ["ultraface_rfb_320", 0],
+    ["dtln_1", 0],
     ["dtln_2", 0],
+    ["gtcrn", 0],
+    ["gtcrn_simplified", 0],
+    ["deeplab_mobilenetv2", 0],
     ["magika_v3_3", 0],
   ])("%s, data set %i", (model, set) => expectClose(run(model, set)));
+
+  test.each(["dtln_1", "gtcrn_simplified", "ultraface_rfb_320"])("%s gives the same bits in any order of tiles", (model) => {
+    expect(run(model, 0, {}, 99).got).toEqual(run(model, 0, {}, 1).got);
+  });
 
   test("the order of tiles and optional passes change nothing that counts", () => {
     const first = run("mnist_8", 0, {}, 1);

@@ -14,7 +14,7 @@ export interface NodeInit {
   readonly outputs: readonly string[];
   readonly name?: string;
   readonly domain?: string;
-  readonly attributes?: Readonly<Record<string, Attribute>>;
+  readonly attributes?: Readonly<Record<string, Attribute | { readonly body: ModelInit }>>;
 }
 export interface ModelInit {
   readonly nodes: readonly NodeInit[];
@@ -33,7 +33,7 @@ export function modelOf(init: Init): Uint8Array {
   return toBinary(ModelProtoSchema, create(ModelProtoSchema, init));
 }
 
-export function messageOf(init: ModelInit): Init {
+export function messageOf(init: ModelInit): Init & { graph: GraphInit } {
   // A type is optional for outputs: without one the file says nothing and inference decides.
   const info = ({ name, dtype, dims }: { name: string; dtype?: DtypeName | undefined; dims?: readonly (number | string)[] | undefined }) => ({
     name,
@@ -81,7 +81,10 @@ export function tensorProto(name: string, { dtype, dims, bytes }: Stored) {
   return { name, dataType: DTYPES[dtype].code as number, dims: dims.map(BigInt), rawData: bytes };
 }
 
-function attribute(name: string, value: Attribute) {
+function attribute(name: string, value: Attribute | { readonly body: ModelInit }): object {
+  if (typeof value === "object" && "body" in value) {
+    return { name, type: 5, g: messageOf(value.body).graph };
+  }
   if (typeof value === "number") {
     return { name, type: 1, f: value };
   }

@@ -26,7 +26,6 @@ export function isConstant(operator: string, position: number): boolean {
 const REFUSED: readonly [pattern: RegExp, why: string][] = [
   [/^test_maxpool_.*argmax|^test_maxpool_with_argmax/, "Indices output of MaxPool"],
   [/^test_batchnorm.*training|^test_training_dropout/, "training mode"],
-  [/^test_(edge|reflect|wrap)_pad/, "pad modes other than constant"],
   [/^test_center_crop_pad_.*expanded/, "shapes computed from an input's numbers"],
   [/^test_scatternd_(add|mul|max|min|multiply)/, "scatter with a reduction"],
   [/^test_range_.*expanded/, "loops"],

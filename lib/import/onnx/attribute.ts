@@ -1,7 +1,7 @@
 /** AttributeProto -> Attribute. */
 import { AclError } from "../../errors/acl-error";
-import type { Attribute } from "../../graph/ir";
-import type { AttributeProto } from "./generated/messages";
+import type { Attribute, Graph } from "../../graph/ir";
+import type { AttributeProto, GraphProto } from "./generated/messages";
 import { importTensor } from "./tensor";
 
 /** ONNX's AttributeType numbers. */
@@ -21,7 +21,12 @@ enum Kind {
 const utf8 = new TextDecoder();
 
 /** undefined = a kind that only operators with subgraphs or types have; those operators are reported as a whole. */
-export function importAttribute(proto: AttributeProto, folder: string | undefined, what: string): Attribute | undefined {
+export function importAttribute(
+  proto: AttributeProto,
+  folder: string | undefined,
+  what: string,
+  importGraph?: (graph: GraphProto, attribute: string) => Graph,
+): Attribute | undefined {
   const name = `attribute "${proto.name}" of ${what}`;
   switch (proto.type === Kind.UNDEFINED ? guessKind(proto) : proto.type) {
     case Kind.FLOAT:
@@ -43,6 +48,11 @@ export function importAttribute(proto: AttributeProto, folder: string | undefine
       return proto.strings.map((each) => utf8.decode(each));
     case Kind.TENSORS:
       return proto.tensors.map((each) => importTensor(each, folder, name));
+    case Kind.GRAPH:
+      if (!proto.g) {
+        throw new AclError(100013, `${name} says it is a graph but has none; the file is damaged`);
+      }
+      return importGraph?.(proto.g, proto.name);
     default:
       return undefined;
   }
@@ -53,6 +63,9 @@ function guessKind(proto: AttributeProto): Kind {
   const set = (key: keyof AttributeProto): boolean => Object.hasOwn(proto, key);
   if (proto.t) {
     return Kind.TENSOR;
+  }
+  if (proto.g) {
+    return Kind.GRAPH;
   }
   if (proto.ints.length > 0) {
     return Kind.INTS;

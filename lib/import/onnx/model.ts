@@ -61,13 +61,26 @@ function parse(bytes: Uint8Array): ModelProto {
 class GraphImporter {
   readonly #values = new Map<string, Value>();
   readonly #produced = new Set<Value>();
-  readonly #names = new Map<string, number>();
+  readonly #names: Map<string, number>;
+  /** Names that this graph defines itself; in a graph inside a node all others are those of the graph around it. */
+  readonly #own: ReadonlySet<string>;
+  /** Values of graphs around this one that it reads. */
+  readonly captured = new Set<Value>();
 
+  /** @param inside the graph around this one and what its values are prefixed with: names are unique in the whole model */
   constructor(
     private readonly proto: GraphProto,
     private readonly opsets: Readonly<Record<string, number>>,
     private readonly folder: string | undefined,
-  ) {}
+    private readonly inside?: { readonly graph: GraphImporter; readonly prefix: string },
+  ) {
+    this.#names = inside ? inside.graph.#names : new Map();
+    this.#own = new Set([
+      ...proto.initializer.map(({ name }) => name),
+      ...proto.input.map(({ name }) => name),
+      ...proto.node.flatMap(({ output }) => output),
+    ]);
+  }
 
   run(): Graph {
     if (this.proto.sparseInitializer.length > 0) {
@@ -77,7 +90,7 @@ class GraphImporter {
       const what = `initializer "${tensor.name}"`;
       const constant = importTensor(tensor, this.folder, what);
       const value = this.#define(tensor.name, what);
-      Object.assign(value, { constant, source: tensor.name, dtype: constant.dtype, dims: constant.dims } satisfies Partial<Value>);
+      Object.assign(value, { constant, source: value.name, dtype: constant.dtype, dims: constant.dims } satisfies Partial<Value>);
     }
     const inputs = this.proto.input.flatMap((info) => this.#input(info));
     const nodes = this.proto.node.map((node, index) => this.#node(node, index));
@@ -97,7 +110,10 @@ class GraphImporter {
   }
 
   #output(info: ValueInfoProto): Value {
-    const value = this.#values.get(info.name);
+    const value = this.#outside(info.name) ?? this.#values.get(info.name);
+    if (value && this.captured.has(value)) {
+      return value;
+    }
     if (!value || (!value.constant && !this.#produced.has(value))) {
       throw new AclError(100013, `graph output "${info.name}" is produced by no node, input or initializer`);
     }
@@ -116,11 +132,20 @@ class GraphImporter {
       throw new AclError(100013, `${what} is of domain "${domain}", for which the model imports no operator set`);
     }
     const attributes = new Map<string, Attribute>();
+    const captured = new Set<Value>();
+    const importGraph = (graph: GraphProto, attribute: string): Graph => {
+      const importer = new GraphImporter(graph, this.opsets, this.folder, { graph: this, prefix: `${name}.${attribute}/` });
+      const result = importer.run();
+      for (const value of importer.captured) {
+        captured.add(value);
+      }
+      return result;
+    };
     for (const attribute of proto.attribute) {
       if (attributes.has(attribute.name)) {
         throw new AclError(100013, `${what} has attribute "${attribute.name}" twice`);
       }
-      const value = importAttribute(attribute, this.folder, what);
+      const value = importAttribute(attribute, this.folder, what, importGraph);
       if (value !== undefined) {
         attributes.set(attribute.name, value);
       }
@@ -130,14 +155,30 @@ class GraphImporter {
       op: proto.opType,
       domain,
       opset,
-      inputs: proto.input.map((input) => (input === "" ? undefined : this.#value(input))),
+      inputs: [...proto.input.map((input) => (input === "" ? undefined : this.#value(input))), ...captured],
       outputs: proto.output.map((output) => (output === "" ? undefined : this.#define(output, what))),
       attributes,
     };
   }
 
+  /** The value of a graph around this one, if this one does not define the name. */
+  #outside(name: string): Value | undefined {
+    if (!this.inside || this.#own.has(name)) {
+      return undefined;
+    }
+    const value = this.inside.graph.#value(name);
+    if (!value.constant) {
+      this.captured.add(value);
+    }
+    return value;
+  }
+
   #value(name: string): Value {
-    const known = this.#values.get(name) ?? { name };
+    const outside = this.#outside(name);
+    if (outside) {
+      return outside;
+    }
+    const known = this.#values.get(name) ?? { name: `${this.inside?.prefix ?? ""}${name}` };
     this.#values.set(name, known);
     return known;
   }
@@ -165,7 +206,7 @@ class GraphImporter {
       throw new AclError(100013, `graph "${this.proto.name}" has no outputs`);
     }
     const missing = nodes.flatMap((node) =>
-      node.inputs.filter((input) => input && !this.#produced.has(input)).map((input) => `"${input!.name}" (read by node "${node.name}")`),
+      node.inputs.filter((input) => input && !input.constant && !this.captured.has(input) && !this.#produced.has(input)).map((input) => `"${input!.name}" (read by node "${node.name}")`),
     );
     if (missing.length > 0) {
       throw new AclError(100013, `the graph reads values that nothing produces: ${missing.join(", ")}`);
