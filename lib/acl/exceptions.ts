@@ -1,7 +1,7 @@
 /** Exception callbacks: told of every fault of every device of this thread when the thread next looks, whatever context it was in. */
 import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
-import { Header, Layout } from "../host/layout";
+import { Code, Header, Layout } from "../host/layout";
 import { type FaultInfo, readFault } from "../runtime/failures";
 import { type AclDevice, deviceHooks, devicesHere, userId } from "./devices";
 import { HandleTable, HandleType } from "./handles";
@@ -30,15 +30,25 @@ function faultCount(device: AclDevice): number {
 
 deviceHooks.push((device) => told.set(device, faultCount(device)));
 
-function tell(device: AclDevice, fault: FaultInfo): void {
-  const { sequence, stream } = fault.task;
+function tellFault(device: AclDevice, fault: FaultInfo): void {
+  tell(device, fault.task.stream, fault.task.sequence, fault.code, fault.text);
+}
+
+/** A wait has taken minutes: told like a fault, with the code of a task that takes too long. */
+export function tellLongWait(device: AclDevice, stream: number, sequence: number, text: string): void {
+  if (single !== null || callbacks.size > 0) {
+    tell(device, stream, sequence, Code.TASK_TIMEOUT, text);
+  }
+}
+
+function tell(device: AclDevice, stream: number, sequence: number, code: number, text: string): void {
   const handle = infos.add({
     taskId: sequence % 2 ** 32,
     streamId: stream,
     threadId,
     deviceId: userId(device.index),
-    errorCode: fault.code,
-    text: fault.text,
+    errorCode: code,
+    text,
   });
   try {
     single?.(handle);
@@ -62,7 +72,7 @@ export function tellExceptions(): void {
     for (let number = from + 1; number <= count; number++) {
       const fault = readFault(device.machine, number);
       if (fault !== undefined) {
-        tell(device, fault);
+        tellFault(device, fault);
       }
     }
   }

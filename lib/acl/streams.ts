@@ -6,10 +6,11 @@ import { StreamCore } from "../runtime/stream-core";
 import { type AclContext, current, defaultStreamOf, stamp, streamsOf } from "./contexts";
 import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
 import { encodeHandle, expectHandle, HandleType, sameGeneration } from "./handles";
+import { logLine } from "./log";
 import { nap } from "./process";
 import { ContextCore } from "../runtime/context-core";
-import { tellExceptions } from "./exceptions";
-import { blockOn } from "./waiting";
+import { tellExceptions, tellLongWait } from "./exceptions";
+import { blockOn, blockUntil } from "./waiting";
 
 export interface AclStream {
   readonly device: AclDevice;
@@ -33,10 +34,18 @@ export const ALL_STREAM_FLAGS = 0x3f;
 /** Synchronize and query say nothing about streams with one of these. */
 const SPECIAL = StreamFlag.PERSISTENT | StreamFlag.CPU_SCHEDULE | StreamFlag.DEVICE_USE_ONLY;
 const FOREVER = -1;
+const LONG_WAIT_MS = 180_000;
+const LOG_ERROR = 3;
 
 const cache = new Map<number, AclStream>();
 /** Called before a stream goes; the flag says whether its tasks are dropped. */
 export const destroyHooks = new Set<(stream: AclStream) => void>();
+/** Called after each successful wait for a stream, for example to give back what pools hold above their threshold. */
+export const syncHooks = new Set<(device: AclDevice) => void>();
+/** Called after a synchronize: the streams of the device may have come past what somebody waits for. */
+export const syncHooks = new Set<(device: AclDevice) => void>();
+/** Called when later tasks of a stream run behind a task of another one. */
+export const orderHooks = new Set<(stream: AclStream, other: number, sequence: number) => void>();
 let lastTask = 0;
 
 function field(device: AclDevice, stream: number, offset: number): number {
@@ -179,14 +188,36 @@ export function syncStream(stream: AclStream, timeoutMs: number, what: string): 
   const { machine } = stream.device;
   checkStopped(stream, what);
   stream.core.context.check();
-  const done = blockOn(stream.device, stream.index, machine.core.tail(stream.index), timeoutMs);
+  const done = waitLong(stream, timeoutMs, what);
   tellExceptions();
   if (!done) {
     checkStopped(stream, what);
     const why = Number.isFinite(timeoutMs) ? `is not done after ${timeoutMs} ms` : "waits for something that cannot happen any more (a deadlock)";
     throw new AclError(507046, `${what}: ${stream.core.name} ${why}: ${machine.describeHead(stream.index)}`);
   }
+  for (const hook of syncHooks) {
+    hook(stream.device);
+  }
+  for (const hook of syncHooks) {
+    hook(stream.device);
+  }
   stream.core.report();
+}
+
+/** Waits; every three minutes of a wait it writes into the log and tells the exception callbacks what the stream is at, and goes on waiting. */
+function waitLong(stream: AclStream, timeoutMs: number, what: string): boolean {
+  const { device, index } = stream;
+  const { machine } = device;
+  const tail = machine.core.tail(index);
+  for (let leftMs = timeoutMs; ; leftMs -= LONG_WAIT_MS) {
+    const outcome = blockUntil(device, index, tail, Math.min(leftMs, LONG_WAIT_MS));
+    if (outcome !== "timeout" || leftMs <= LONG_WAIT_MS) {
+      return outcome === "reached";
+    }
+    const text = `${what}: ${stream.core.name} still waits: ${machine.describeHead(index)}`;
+    logLine(LOG_ERROR, "RUNTIME", text);
+    tellLongWait(device, index, machine.core.fence(index) + 1, text);
+  }
 }
 
 /** A stopped stream keeps its tasks for ever: waiting for them would hang. */

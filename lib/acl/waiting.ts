@@ -91,34 +91,40 @@ function passTime(machine: Machine, stream: number, ms: number): void {
   }
 }
 
-/**
- * Blocks until `sequence` of `stream` has retired (true), or `timeoutMs` of the driver's clock have passed, or nothing can move any more (false).
- * @throws AclError 507899 if the device is lost
- */
+/** True if `sequence` of `stream` has retired, false if `timeoutMs` have passed or nothing can move any more. @throws AclError 507899 if the device is lost */
 export function blockOn(device: AclDevice, stream: number, sequence: number, timeoutMs: number): boolean {
+  return blockUntil(device, stream, sequence, timeoutMs) === "reached";
+}
+
+/**
+ * Blocks until `sequence` of `stream` has retired, `timeoutMs` of the driver's clock have passed, or nothing can move any more (stuck): on a driver
+ * whose cores run on this thread, nobody else is there.
+ */
+export function blockUntil(device: AclDevice, stream: number, sequence: number, timeoutMs: number): "reached" | "timeout" | "stuck" {
   const { machine } = device;
   const { driver, core } = machine;
   const end = driver.now() + timeoutMs * 1000;
   for (;;) {
     if (core.fence(stream) >= sequence) {
       machine.progress();
-      return true;
+      return "reached";
     }
     if (serveHostCalls()) {
       continue;
     }
     const leftMs = (end - driver.now()) / 1000;
     if (leftMs <= 0) {
-      return false;
+      return "timeout";
     }
     const slice = Math.min(leftMs, hostCalls.size > 0 || expectsMessages() ? SHORT_MS : SLICE_MS);
     const before = served;
+    const sliceEnd = driver.now() + slice * 1000;
     if (machine.block(stream, sequence, slice) || served !== before) {
       continue;
     }
     if (driver.name === "threads") {
       drain();
-    } else if (!serveHostCalls() && core.fence(stream) < sequence) {
+    } else if (driver.now() < sliceEnd && !serveHostCalls() && core.fence(stream) < sequence) {
       if (hasTimedWait(machine)) {
         passTime(machine, stream, STEP_MS);
       } else {
@@ -126,7 +132,7 @@ export function blockOn(device: AclDevice, stream: number, sequence: number, tim
         if (driver.name === "sim" && Number.isFinite(leftMs)) {
           passTime(machine, stream, leftMs);
         }
-        return false;
+        return "stuck";
       }
     }
   }

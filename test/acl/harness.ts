@@ -12,6 +12,8 @@ export type Emulator = EmulatorConfig;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "npurt-acl-"));
 process.on("exit", () => fs.rmSync(folder, { recursive: true, force: true }));
 let files = 0;
+/** Lines of the log go there, not into the user's home. */
+process.env["ASCEND_PROCESS_LOG_PATH"] ??= folder;
 
 /** Path of a configuration file with `json` in it. */
 export function configFile(json: unknown): string {

@@ -170,6 +170,29 @@ describe("synchronization", () => {
     expect(rt.synchronize_stream_with_timeout(stream, 1000)).toBe(0);
   });
 
+  test("work that takes longer than one look of the waiting thread is waited for", () => {
+    start({ clock: "virtual", cores: 1 });
+    ok(rt.set_device(0));
+    const [begin, end] = [ok(rt.create_event()), ok(rt.create_event())];
+    ok(rt.record_event(begin, 0));
+    probe(0, "spin", 220_000_000); // a nanosecond each on the virtual clock
+    ok(rt.record_event(end, 0));
+    expect(rt.synchronize_stream(0)).toBe(0);
+    expect(ok(rt.event_elapsed_time(begin, end))).toBeGreaterThanOrEqual(220);
+  });
+
+  test("a wait of minutes is told every three of them, and goes on", () => {
+    start({ clock: "virtual" });
+    ok(rt.set_device(0));
+    const stream = ok(rt.create_stream());
+    const notify = ok(rt.create_notify(0));
+    ok(rt.wait_and_reset_notify(notify, stream, 600)); // fails by itself after ten minutes
+    const told: number[] = [];
+    ok(rt.set_exception_info_callback((info) => told.push(rt.get_error_code_from_exception_info(info))));
+    expect(rt.synchronize_stream(stream)).toBe(107020);
+    expect(told).toEqual([107020, 107020, 107020]);
+  });
+
   test("synchronize_device waits for the current context's streams only, and gives the first failing one's code", () => {
     covers("rt.synchronize_device", "rt.synchronize_device_with_timeout");
     start();

@@ -342,6 +342,7 @@ describe("errors", () => {
   test("the application's log goes to a file under ASCEND_PROCESS_LOG_PATH, by level", () => {
     covers("app_log");
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), "npurt-log-"));
+    const before = process.env["ASCEND_PROCESS_LOG_PATH"];
     process.env["ASCEND_PROCESS_LOG_PATH"] = folder;
     try {
       acl.app_log(1, "not written");
@@ -351,7 +352,7 @@ describe("errors", () => {
       const text = fs.readFileSync(path.join(folder, "debug", "plog", files[0] as string), "utf8");
       expect(text).toMatch(new RegExp(`^\\[ERROR\\] APP\\(${process.pid},node\\):.* written down\n$`));
     } finally {
-      delete process.env["ASCEND_PROCESS_LOG_PATH"];
+      process.env["ASCEND_PROCESS_LOG_PATH"] = before;
       fs.rmSync(folder, { recursive: true });
     }
   });
