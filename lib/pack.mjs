@@ -14,6 +14,9 @@ const ENTRIES = {
 /** Of these packages only one file is wanted: their entries load many more. Name as required -> file. */
 const PARTS = { "@bufbuild/protobuf/wire": "node_modules/@bufbuild/protobuf/dist/cjs/wire/binary-encoding.js" };
 
+/** What lib/index.ts exports and few use: loaded when it is first read from the exports. */
+const LATE_EXPORTS = ["./runtime/kernel"];
+
 /** `require("x")` at the start of a line is loaded with the module, elsewhere when it is called. */
 const LOADED = /^(?:(?:const|var|let) [^\n=]+ = )?(?:__\w+\()?require\("([^"]+)"\)/gm;
 const REQUIRE = /\brequire\("([^"]+)"\)/g;
@@ -24,7 +27,11 @@ export function pack(root) {
   const sources = new Map();
   const read = (name) => {
     const file = name.startsWith("node_modules/") ? path.join(root, name) : path.join(dist, name);
-    if (!sources.has(name)) sources.set(name, fs.readFileSync(file, "utf8"));
+    if (!sources.has(name)) {
+      // Comments stay in the .d.ts: readers of a stack trace need the code, and a start need not read more than that.
+      const text = fs.readFileSync(file, "utf8").replace(name.startsWith("lib/") ? /^\s*\/\*\*[\s\S]*?\*\/\n/gm : /$^/, "");
+      sources.set(name, name === "lib/index.js" ? LATE_EXPORTS.reduce(exportLate, text) : text);
+    }
     return sources.get(name);
   };
   /** The packed name of what `from` requires as `specifier`: a path from dist, or from the root for parts of packages. */
@@ -78,6 +85,12 @@ export function pack(root) {
     const take = (holder, target) => `require("${path.posix.relative(path.posix.dirname(name), holder)}").load("${target}")`;
     fs.writeFileSync(path.join(dist, name), packOf.has(name) ? `module.exports = ${take(packOf.get(name), name)};\n` : linked(name, take));
   }
+}
+
+/** Turns `var x_1 = require("specifier")` and its getters into getters that require. */
+function exportLate(text, specifier) {
+  const [line, variable] = text.match(new RegExp(`^(?:const|var) (\\w+) = require\\("${specifier}"\\);\\n`, "m")) ?? [];
+  return line === undefined ? text : text.replace(line, "").replaceAll(`return ${variable}.`, `return require("${specifier}").`);
 }
 
 function mainText(bodies) {

@@ -8,7 +8,6 @@ import path from "node:path";
 import v8 from "node:v8";
 import { AclError } from "../errors/acl-error";
 import type { KernelExports } from "./kernel-exports";
-import { testKernels } from "./kernel-test";
 
 export const KERNEL_BUILDS = ["base", "relaxed", "wide"] as const;
 export type KernelBuild = (typeof KERNEL_BUILDS)[number];
@@ -131,6 +130,9 @@ function compile(build: KernelBuild): WebAssembly.Module | string {
     return error instanceof Error ? error.message : String(error);
   }
 }
+
+/** The test is loaded when a build needs one. */
+const testKernels = (module: WebAssembly.Module): string => (require("./kernel-test") as typeof import("./kernel-test")).testKernels(module);
 
 /** Compiled builds of this thread, and why one cannot run: the answer does not change while a process lives. */
 const known = new Map<KernelBuild, WebAssembly.Module | string>();

@@ -9,7 +9,7 @@ import { sizeOfOperand } from "./copy";
 import type { Device } from "./device";
 import type { Event } from "./event";
 import { coreOf, make } from "./internals";
-import { type KernelFunction, type KernelLaunchOptions, launchKernel } from "./kernel";
+import type { KernelFunction, KernelLaunchOptions } from "./kernel";
 import { PreparedRun } from "./prepared";
 import { StreamCore } from "./stream-core";
 import type { WaitOptions } from "./types";
@@ -182,6 +182,7 @@ export class Stream {
    * @see CANN aclrtLaunchKernelWithConfig
    */
   launchKernel(fn: KernelFunction, options: KernelLaunchOptions = {}): void {
+    const { launchKernel } = require("./kernel") as typeof import("./kernel");
     launchKernel(this.#core, fn, options);
   }
 
