@@ -1,13 +1,14 @@
 /** Folds over axes, and softmax, which is two of them around a strip. */
 import { normalizeAxis } from "../graph/dims";
 import { elements, isFloat, rowMajor, sizeOf, type Tensor, walk } from "../graph/tensor";
-import type { FoldName } from "../program/types";
+import type { FoldName, View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type AnyOp, type ConcreteType, defineOp, int, type Tolerance } from "./define";
+import type { Lowering } from "./lowering";
 import { numbersOf } from "./reshape";
 import { axesOf, noise, positive, ramp, rejects, type Sample, sample, values } from "./sample";
 import { attributeToInput, chain, setAttribute } from "./upgrade";
-import { broadcastView } from "./views";
+import { broadcastView, permuteView } from "./views";
 
 interface Fold {
   readonly start: number;
@@ -128,6 +129,18 @@ export const ReduceMin = reduction("ReduceMin", "min", EXACT, () => [int64(), bo
 /** Before opset 13 softmax worked on the flattened rest of the shape, from `axis` (default 1) on. */
 const flattened = chain(setAttribute("$flattened", 1n), (form) => ({ ...form, attributes: new Map([["axis", 1n], ...form.attributes]) }));
 
+/** One instruction: `axes` go innermost in memory, where the output does not have them there already. */
+function softmaxOfRows(b: Lowering, view: View, axes: readonly number[]): void {
+  const kept = view.dims.map((_, i) => i).filter((i) => !axes.includes(i));
+  const order = [...kept, ...axes];
+  const rows = (dense: View): View => {
+    const { dims, strides } = permuteView(dense, order);
+    return { ...dense, dims: [...dims.slice(0, kept.length), sizeOf(dims.slice(kept.length))], strides: [...strides.slice(0, kept.length), 4] };
+  };
+  const source = b.arranged(b.converted(view, "float32"), order);
+  b.through("float32", order, (target) => b.softmax(rows(target), rows(source)));
+}
+
 function softmax(name: string, logarithm: boolean): AnyOp {
   const axesFrom = (axis: number, whole: number, rank: number, node: string): number[] => {
     const first = normalizeAxis(axis, rank, node);
@@ -156,6 +169,10 @@ function softmax(name: string, logarithm: boolean): AnyOp {
     lower: (b, { x }, { axis, $flattened }) => {
       const view = x.view;
       const axes = axesFrom(axis, $flattened, x.dims.length, b.what);
+      if (!logarithm && x.dtype !== "float64") {
+        softmaxOfRows(b, view, axes);
+        return;
+      }
       const dims = view.dims.filter((_, i) => !axes.includes(i));
       const type = isFloat(x.dtype) && x.dtype !== "float64" ? "float32" : x.dtype;
       // Folded results seen with the full shape again: stride 0 along the folded axes.

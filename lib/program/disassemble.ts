@@ -6,7 +6,7 @@ import { OperandMode, SPLAT_BYTES, StripBlock, StripCode, StripOperand, StripOpe
 import { Probe } from "../../asm/abi/task";
 import { Image, type InstructionRecord } from "./image";
 import type { StripOpName } from "./types";
-import { arityOf, TYPE_NAMES } from "./strip-ops";
+import { arityOf, opOf, TYPE_NAMES } from "./strip-ops";
 import { isContiguous } from "./views";
 
 function bindingName(binding: number, inputs: number | undefined): string {
@@ -69,7 +69,7 @@ class Disassembler {
       const p = operationsAt + i * StripOperation.SIZE;
       const byte = (field: number): number => image.view.getUint8(p + field);
       const code = byte(StripOperation.CODE);
-      const name = lower(StripCode[code], code);
+      const name = opOf(code) ?? String(code);
       const type = TYPE_NAMES[byte(StripOperation.TYPE)] ?? "?";
       const arity = code === StripCode.MOVE ? 1 : arityOf(name as StripOpName);
       const args = [StripOperation.A, StripOperation.B, StripOperation.C].slice(0, arity).map((field) => {

@@ -16,6 +16,7 @@ import type { DtypeName } from "../graph/dtype";
 import type { TensorTable } from "./tensor-table";
 import type { Strip, StripOpName, StripType, StripValue, View } from "./types";
 import { arityOf, codeOf, isDefined, isPlain, isStripDtype, operationCost, rangeOf, registerOf, resultOf, TYPE_CODES, typeBytes } from "./strip-ops";
+import { foldStrip } from "./strip-fold";
 import { collapse, elementBytes, isContiguous, product, type Shape } from "./views";
 import { bindingIndex } from "./tensor-table";
 
@@ -179,7 +180,7 @@ class StripEncoder {
     readonly place: StripPlace,
     readonly table: TensorTable,
   ) {
-    const normal = new Normalizer(strip, place);
+    const normal = new Normalizer(foldStrip(strip), place);
     this.#steps = normal.steps;
     this.#outputs = normal.outputs;
     this.#lastUse = this.#steps.map(() => -1);

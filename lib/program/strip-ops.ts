@@ -1,4 +1,5 @@
 /** What strip operations exist for which register types, what they give, and which registers hold which dtypes. */
+import { MicroCode } from "../../asm/abi/micro";
 import { StripCode, StripType as Type } from "../../asm/abi/strip";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import type { StripOpName, StripType } from "./types";
@@ -16,9 +17,18 @@ export const TYPE_NAMES: readonly StripType[] = ["f32", "f64", "i32", "u32", "i6
 export const typeBytes = (type: StripType): number => (type.endsWith("64") ? 8 : 4);
 export const isFloatType = (type: StripType): boolean => type.startsWith("f");
 
-export function codeOf(op: StripOpName): StripCode {
-  return StripCode[op.toUpperCase() as keyof typeof StripCode];
+export function codeOf(op: StripOpName): number {
+  const name = op.toUpperCase();
+  return StripCode[name as keyof typeof StripCode] ?? MicroCode[name as keyof typeof MicroCode];
 }
+
+/** Undefined for a number that is no operation. */
+export function opOf(code: number): StripOpName | "move" | undefined {
+  return (StripCode[code] ?? MicroCode[code])?.toLowerCase() as StripOpName | "move" | undefined;
+}
+
+/** Operations that only the f32 loops of the micro module have. */
+const MICRO: ReadonlySet<StripOpName> = new Set(["gelu", "gelu_tanh", "silu", "hard_swish", "add_relu"]);
 
 const LOGIC: ReadonlySet<StripOpName> = new Set(["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "isnan", "isinf"]);
 const FLOAT_ONLY: ReadonlySet<StripOpName> = new Set([
@@ -68,9 +78,10 @@ const TWO: ReadonlySet<StripOpName> = new Set([
   "bitxor",
   "shl",
   "shr",
+  "add_relu",
 ]);
 /** Vector loops whose body is a whole polynomial, and element loops that call a function. */
-const POLYNOMIAL: ReadonlySet<StripOpName> = new Set(["exp", "log", "tanh", "sigmoid", "erf"]);
+const POLYNOMIAL: ReadonlySet<StripOpName> = new Set(["exp", "log", "tanh", "sigmoid", "erf", "gelu", "gelu_tanh", "silu"]);
 const FUNCTION: ReadonlySet<StripOpName> = new Set([
   "pow",
   "sin",
@@ -91,6 +102,7 @@ const FUNCTION: ReadonlySet<StripOpName> = new Set([
 export const arityOf = (op: StripOpName): number => (THREE.has(op) ? 3 : TWO.has(op) ? 2 : 1);
 
 export function isDefined(op: StripOpName, type: StripType): boolean {
+  if (MICRO.has(op)) return type === "f32";
   if (FLOAT_ONLY.has(op)) return isFloatType(type);
   if (INTEGER_ONLY.has(op)) return !isFloatType(type);
   return true;

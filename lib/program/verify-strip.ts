@@ -12,7 +12,7 @@ import {
   StripOperation,
 } from "../../asm/abi/strip";
 import type { StripOpName, StripType as TypeName } from "./types";
-import { isDefined, isPlain, isStripDtype, registerOf, resultOf, TYPE_NAMES, typeBytes } from "./strip-ops";
+import { isDefined, isPlain, isStripDtype, registerOf, resultOf, TYPE_NAMES, typeBytes, opOf } from "./strip-ops";
 import type { Image, TensorRecord } from "./image";
 import { isContiguous, product } from "./views";
 
@@ -31,8 +31,6 @@ interface Held {
 }
 
 type Fail = (what: string) => never;
-
-const lastCode = StripCode.CAST_BOOL as number;
 
 function checkInput(mode: number, tensor: TensorRecord, elements: number, step: number, fail: Fail): void {
   const { dims, strides, elementBytes: size } = tensor;
@@ -118,8 +116,7 @@ class BlockReader {
   operation(at: number): void {
     const code = this.byte(at + StripOperation.CODE);
     const type = TYPE_NAMES[this.byte(at + StripOperation.TYPE)] ?? this.fail("has an operation of no register type");
-    if (code > lastCode) this.fail(`has operation ${code}, which does not exist`);
-    const name = StripCode[code]!.toLowerCase();
+    const name = opOf(code) ?? this.fail(`has operation ${code}, which does not exist`);
     if (code !== StripCode.MOVE && !isDefined(name as StripOpName, type)) this.fail(`has ${name} of ${type}`);
     const size = typeBytes(type);
     const registers = this.half(StripBlock.REGISTERS);
