@@ -213,10 +213,12 @@ function attach(index: number): AclDevice {
 /** The device with physical index `index`, open in this thread from now on. */
 export function ensureDevice(index: number): AclDevice {
   const known = here.get(index);
+  known?.machine.checkAlive();
   if (known !== undefined && known.machine.lost === undefined) {
     return known;
   }
   return exclusively(() => {
+    void known?.core.close(0).catch(() => {}); // its number is free for another opening
     const state = deviceWord(index, DeviceWord.STATE);
     const device = Atomics.load(words, state) === 2 ? attachOrOpen(index) : open(index);
     Atomics.store(words, state, 2);

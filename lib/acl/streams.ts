@@ -42,8 +42,6 @@ const cache = new Map<number, AclStream>();
 export const destroyHooks = new Set<(stream: AclStream) => void>();
 /** Called after each successful wait for a stream, for example to give back what pools hold above their threshold. */
 export const syncHooks = new Set<(device: AclDevice) => void>();
-/** Called after a synchronize: the streams of the device may have come past what somebody waits for. */
-export const syncHooks = new Set<(device: AclDevice) => void>();
 /** Called when later tasks of a stream run behind a task of another one. */
 export const orderHooks = new Set<(stream: AclStream, other: number, sequence: number) => void>();
 let lastTask = 0;
@@ -194,9 +192,6 @@ export function syncStream(stream: AclStream, timeoutMs: number, what: string): 
     checkStopped(stream, what);
     const why = Number.isFinite(timeoutMs) ? `is not done after ${timeoutMs} ms` : "waits for something that cannot happen any more (a deadlock)";
     throw new AclError(507046, `${what}: ${stream.core.name} ${why}: ${machine.describeHead(stream.index)}`);
-  }
-  for (const hook of syncHooks) {
-    hook(stream.device);
   }
   for (const hook of syncHooks) {
     hook(stream.device);

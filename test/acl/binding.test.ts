@@ -146,6 +146,22 @@ describe("several threads", () => {
     expect(codeOf(rt.create_stream())).toBe(107002);
   });
 
+  test("a device whose opening thread has ended is opened anew by the next set_device", async () => {
+    start({ driver: "threads" });
+    const thread = ok(acl.util.start_thread(`${helper}#openAndEnd`, []));
+    ok(acl.util.stop_thread(thread));
+    await new Promise((resolve) => setTimeout(resolve, 300)); // the worker is gone
+    ok(rt.set_device(3));
+    const address = ok(rt.malloc(64, 0));
+    ok(rt.memset_async(address, 64, 5, 64, 0));
+    ok(rt.synchronize_stream(0));
+    const bytes = new Uint8Array(1);
+    ok(rt.memcpy(bytes, 1, address, 1, 2));
+    expect(bytes[0]).toBe(5);
+    ok(rt.reset_device(3));
+    expect(rt.reset_device(3)).toBe(507007); // the dead thread's use does not count
+  });
+
   test("what a thread's function throws comes out of stop_thread", () => {
     start({ driver: "threads" });
     const thread = ok(acl.util.start_thread(`${helper}#fail`, []));

@@ -22,6 +22,12 @@ module.exports = {
   destroy(context) {
     ok(rt.destroy_context(context));
   },
+  /** Opens device 3, the first of the process to do so, and ends without a reset. */
+  openAndEnd() {
+    ok(rt.set_device(3));
+    ok(rt.memset_async(ok(rt.malloc(64, 0)), 64, 1, 64, 0));
+    ok(rt.synchronize_stream(0));
+  },
   /** Serves `count` callbacks. */
   serve(context, count) {
     ok(rt.set_context(context));
