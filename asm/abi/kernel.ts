@@ -29,7 +29,7 @@ export enum ArgumentKind {
   I64,
   F32,
   F64,
-  POINTER, // an address as users see it: its upper half must name this device
+  POINTER, // an address as users see it, whose upper half must name this device, or a plain 32-bit number
   PLACED, // bytes from the launch record to data that travels with the launch
 }
 

@@ -10,6 +10,7 @@ import { deviceCalls } from "./families/device";
 import { deviceInfoCalls } from "./families/device-info";
 import { errorCalls, errorRuntimeCalls } from "./families/error";
 import { eventCalls } from "./families/event";
+import { kernelCalls } from "./families/kernel";
 import { memoryCalls } from "./families/memory";
 import { notifyCalls } from "./families/notify";
 import { resourceCalls } from "./families/resource";
@@ -17,13 +18,14 @@ import { streamCalls } from "./families/stream";
 import { finalizers, systemCalls } from "./families/system";
 import { timeoutCalls } from "./families/timeout";
 import { utilCalls } from "./families/util";
+import { forgetKernels } from "./kernels";
 import { listeners } from "./last-error";
 import { config, storeProcessText } from "./process";
 import { forgetReports } from "./reports";
 import { forgetResources } from "./resources";
 import { bind } from "./table";
 
-finalizers.add(forgetExceptions).add(forgetReports).add(forgetResources);
+finalizers.add(forgetExceptions).add(forgetKernels).add(forgetReports).add(forgetResources);
 listeners.add((message) => {
   if (config().errorScope === 1) {
     storeProcessText(message);
@@ -45,6 +47,7 @@ export const acl = {
     ...bind("rt.", callbackCalls),
     ...bind("rt.", memoryCalls),
     ...bind("rt.", copyCalls),
+    ...bind("rt.", kernelCalls),
     ...bind("rt.", errorRuntimeCalls),
   },
   util: bind("util.", utilCalls),

@@ -82,7 +82,7 @@ function userKernels(memory) {
       case ${ArgumentKind.PLACED}: return launch + view.getUint32(place, true);
       case ${ArgumentKind.POINTER}: {
         const low = view.getUint32(place, true), tag = view.getUint32(place + 4, true);
-        if (tag === ${DEVICE_TAG} + device || tag === ${HOST_TAG} + device || (tag === 0 && low === 0)) return low;
+        if (tag === 0 || tag === ${DEVICE_TAG} + device || tag === ${HOST_TAG} + device) return low;
         return fail("memory access out of bounds: an argument is no address of this device");
       }
       default: return view.getUint32(place, true);

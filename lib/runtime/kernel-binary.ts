@@ -105,7 +105,10 @@ export class BinaryCore {
     const found = this.#module.functions.get(name);
     if (found === undefined) {
       const nearest = nearestName(name, this.names);
-      throw new AclError(507027, `${this.what} exports no function "${name}"; ${nearest === undefined ? "it exports none" : `did you mean "${nearest}"?`}`);
+      throw new AclError(
+        507027,
+        `${this.what} exports no function "${name}"; ${nearest === undefined ? "it exports none" : `did you mean "${nearest}"?`}`,
+      );
     }
     const made = { binary: this, name, index: found.index, number: kernelNumber(this.id, found.index), params: this.#params(found, declared) };
     rememberKernel(this.device.machine, made.number, name);

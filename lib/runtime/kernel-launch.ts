@@ -7,7 +7,7 @@ import { Binding, Frame } from "../../asm/abi/stream";
 import { RUN_UNBOUNDED } from "../../asm/abi/task";
 import { invalidParam } from "../errors/make";
 import { MAILBOX_BYTES, TaskOp } from "../host/layout";
-import { deviceAddress, hostAddress } from "./address";
+import { deviceAddress, hostAddress, placeOf } from "./address";
 import { type Operand, resolve } from "./copy";
 import { checkKernelDriver, type FunctionCore, type ParamType } from "./kernel-binary";
 import type { StreamCore } from "./stream-core";
@@ -58,10 +58,23 @@ export const kindsOf = (fn: FunctionCore): ArgumentKind[] => fn.params.map((para
 /** What a kernel takes: a number, a bigint for 64-bit parameters, and for a ptr a buffer, an address, null, or an array whose bytes travel with the launch. */
 export type KernelArgument = number | bigint | null | Operand;
 
+/** An i32 without a declared signature may be an address: what can be no 32-bit number is one. */
+function looksLikeAddress(value: KernelArgument): boolean {
+  return typeof value === "number" ? placeOf(value) !== undefined : typeof value === "object" && value !== null;
+}
+
 /** Writes `value` as parameter `slot` of type `param`. Returns the kind it became. */
-function writeArgument(stream: StreamCore, param: ParamType, value: KernelArgument, slot: number, view: DataView, placed: Placed[], what: string): ArgumentKind {
+function writeArgument(
+  stream: StreamCore,
+  param: ParamType,
+  value: KernelArgument,
+  slot: number,
+  view: DataView,
+  placed: Placed[],
+  what: string,
+): ArgumentKind {
   const at = slot * 8;
-  if (param === "ptr" || (param === "i32" && typeof value === "object" && value !== null)) {
+  if (param === "ptr" || (param === "i32" && looksLikeAddress(value))) {
     return writePointer(stream, value, slot, view, placed, what);
   }
   if (param === "i64" || param === "u64") {
@@ -109,7 +122,9 @@ export function prepareLaunch(stream: StreamCore, fn: FunctionCore, blocks: numb
   const slots = new Uint8Array(8 * args.length);
   const view = new DataView(slots.buffer);
   const placed: Placed[] = [];
-  const kinds = fn.params.map((param, i) => writeArgument(stream, param, args[i] as KernelArgument, i, view, placed, `launch of "${fn.name}": argument ${i}`));
+  const kinds = fn.params.map((param, i) =>
+    writeArgument(stream, param, args[i] as KernelArgument, i, view, placed, `launch of "${fn.name}": argument ${i}`),
+  );
   return { fn, blocks, timeoutMs, kinds, slots, placed };
 }
 
@@ -150,7 +165,11 @@ export function submitLaunch(stream: StreamCore, work: LaunchWork): number {
 }
 
 /** Finds room for what travels with the launch: behind the arguments if it fits the mailbox, else in a staging block that is freed when the launch retires. */
-function placeData(stream: StreamCore, { kinds, slots, placed }: LaunchWork, end: number): { kinds: ArgumentKind[]; slots: Uint8Array; end: number; block: number } {
+function placeData(
+  stream: StreamCore,
+  { kinds, slots, placed }: LaunchWork,
+  end: number,
+): { kinds: ArgumentKind[]; slots: Uint8Array; end: number; block: number } {
   const { machine, device } = stream;
   const own = { kinds: [...kinds], slots: typeof slots === "number" ? new Uint8Array(0) : slots.slice(), end, block: 0 };
   if (placed.length === 0) {

@@ -8,7 +8,7 @@ import { Reader, u32 } from "./wasm-reader";
 
 /** Types of parameters and results, as the binary format numbers them. */
 export type ValueType = "i32" | "i64" | "f32" | "f64" | "other";
-const VALUE_TYPES: Readonly<Record<number, ValueType>> = { 0x7f: "i32", 0x7e: "i64", 0x7d: "f32", 0x7c: "f64" };
+const VALUE_TYPES: Readonly<Record<number, ValueType>> = { 127: "i32", 126: "i64", 125: "f32", 124: "f64" };
 
 export interface FunctionType {
   readonly params: readonly ValueType[];
@@ -38,8 +38,28 @@ export interface KernelModule {
   readonly prints: boolean;
 }
 
-enum Section { CUSTOM, TYPE, IMPORT, FUNCTION, TABLE, MEMORY, GLOBAL, EXPORT, START, ELEMENT, CODE, DATA, DATA_COUNT }
-enum Kind { FUNCTION, TABLE, MEMORY, GLOBAL, TAG }
+enum Section {
+  CUSTOM,
+  TYPE,
+  IMPORT,
+  FUNCTION,
+  TABLE,
+  MEMORY,
+  GLOBAL,
+  EXPORT,
+  START,
+  ELEMENT,
+  CODE,
+  DATA,
+  DATA_COUNT,
+}
+enum Kind {
+  FUNCTION,
+  TABLE,
+  MEMORY,
+  GLOBAL,
+  TAG,
+}
 const SHARED_WITH_MAXIMUM = 3;
 const MAX_PAGES = 65536;
 /** Functions that the core provides, with what they take and give. */
@@ -330,7 +350,9 @@ class Parser {
     const dataBytes = this.#sideModule?.sizeBytes ?? 0;
     for (const { offset, bytes: part } of this.#data) {
       if (offset < 0 || offset + part.length > dataBytes) {
-        throw this.#refuse(`its static data ends at ${offset + part.length} and its header says ${dataBytes} bytes; link it as a side module (wasm-ld -shared)`);
+        throw this.#refuse(
+          `its static data ends at ${offset + part.length} and its header says ${dataBytes} bytes; link it as a side module (wasm-ld -shared)`,
+        );
       }
     }
     const functions = new Map<string, KernelExport>();

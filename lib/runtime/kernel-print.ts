@@ -53,7 +53,7 @@ class PrintReader {
     }
     this.#reading = true;
     try {
-      while (((this.#next() - this.#slot) >>> 0) > 0 && this.#readOne()) {}
+      while ((this.#next() - this.#slot) >>> 0 > 0 && this.#readOne()) {}
     } finally {
       this.#reading = false;
     }

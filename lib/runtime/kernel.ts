@@ -37,13 +37,13 @@ type Source = string | URL | ArrayBufferView | ArrayBuffer;
 
 async function readSource(source: Source): Promise<readonly [bytes: Uint8Array, what: string]> {
   if (source instanceof Uint8Array) {
-    return [source, "the kernel binary"];
+    return [source, "the module"];
   }
   if (ArrayBuffer.isView(source)) {
-    return [new Uint8Array(source.buffer, source.byteOffset, source.byteLength), "the kernel binary"];
+    return [new Uint8Array(source.buffer, source.byteOffset, source.byteLength), "the module"];
   }
   if (Object.prototype.toString.call(source) === "[object ArrayBuffer]") {
-    return [new Uint8Array(source as ArrayBuffer), "the kernel binary"];
+    return [new Uint8Array(source as ArrayBuffer), "the module"];
   }
   if (typeof source !== "string" && !(source instanceof URL)) {
     throw invalidParam("Kernel.load: pass a path, a file URL, or the bytes of a WebAssembly module");
