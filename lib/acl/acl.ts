@@ -13,19 +13,23 @@ import { eventCalls } from "./families/event";
 import { kernelCalls } from "./families/kernel";
 import { memoryCalls } from "./families/memory";
 import { notifyCalls } from "./families/notify";
+import { peerCalls } from "./families/peer";
+import { poolCalls } from "./families/pool";
 import { resourceCalls } from "./families/resource";
 import { streamCalls } from "./families/stream";
+import { forgetStreamConfigs, streamConfigCalls } from "./families/stream-config";
 import { finalizers, systemCalls } from "./families/system";
 import { timeoutCalls } from "./families/timeout";
 import { utilCalls } from "./families/util";
 import { forgetKernels } from "./kernels";
 import { listeners } from "./last-error";
 import { config, storeProcessText } from "./process";
+import { forgetPools } from "./pools";
 import { forgetReports } from "./reports";
 import { forgetResources } from "./resources";
 import { bind } from "./table";
 
-finalizers.add(forgetExceptions).add(forgetKernels).add(forgetReports).add(forgetResources);
+finalizers.add(forgetExceptions).add(forgetKernels).add(forgetPools).add(forgetReports).add(forgetResources).add(forgetStreamConfigs);
 listeners.add((message) => {
   if (config().errorScope === 1) {
     storeProcessText(message);
@@ -41,13 +45,16 @@ export const acl = {
     ...bind("rt.", resourceCalls),
     ...bind("rt.", contextCalls),
     ...bind("rt.", streamCalls),
+    ...bind("rt.", streamConfigCalls),
     ...bind("rt.", timeoutCalls),
     ...bind("rt.", eventCalls),
     ...bind("rt.", notifyCalls),
     ...bind("rt.", callbackCalls),
     ...bind("rt.", memoryCalls),
     ...bind("rt.", copyCalls),
+    ...bind("rt.", poolCalls),
     ...bind("rt.", kernelCalls),
+    ...bind("rt.", peerCalls),
     ...bind("rt.", errorRuntimeCalls),
   },
   util: bind("util.", utilCalls),

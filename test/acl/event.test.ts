@@ -126,6 +126,24 @@ describe("events", () => {
     expect(codeOf(rt.query_event_status(mine))).toBe(107017); // it went with its context
   });
 
+  test("record and wait with the external flag want an external event", () => {
+    covers("rt.record_event_with_flag", "rt.stream_wait_event_with_flag");
+    start();
+    ok(rt.set_device(0));
+    const [first, second] = [ok(rt.create_stream()), ok(rt.create_stream())];
+    const [external, plain] = [ok(rt.create_event_with_flag(0x20)), ok(rt.create_event())];
+    const held = gate();
+    held.hold(first);
+    ok(rt.record_event_with_flag(external, first, 1));
+    ok(rt.stream_wait_event_with_flag(second, external, 1));
+    expect(rt.synchronize_stream_with_timeout(second, 5)).toBe(507046);
+    held.open();
+    expect(rt.synchronize_stream(second)).toBe(0);
+    ok(rt.record_event_with_flag(plain, first, 0));
+    expect(rt.record_event_with_flag(plain, first, 1)).toBe(107000);
+    expect(rt.stream_wait_event_with_flag(second, plain, 2)).toBe(107000);
+  });
+
   test("time stamps and elapsed time: virtual work of a known length lies between", () => {
     covers("rt.event_elapsed_time", "rt.event_get_timestamp");
     start({ clock: "virtual", cores: 1 });

@@ -65,6 +65,27 @@ describe("making and ending", () => {
     expect(codeOf(rt.create_stream_with_config(0, 64))).toBe(107000);
   });
 
+  test("a stream from a configuration handle", () => {
+    covers("rt.create_stream_config_handle", "rt.set_stream_config_opt", "rt.create_stream_v2", "rt.destroy_stream_config_handle");
+    start();
+    ok(rt.set_device(0));
+    const config = rt.create_stream_config_handle();
+    const plain = ok(rt.create_stream_v2(config));
+    expect([ok(rt.stream_get_flags(plain)), ok(rt.stream_get_priority(plain))]).toEqual([0, 0]);
+    expect(ok(rt.stream_get_id(plain))).toBeGreaterThanOrEqual(1);
+    ok(rt.set_stream_config_opt(config, 2, 2));
+    ok(rt.set_stream_config_opt(config, 3, 6));
+    const made = ok(rt.create_stream_v2(config));
+    expect([ok(rt.stream_get_flags(made)), ok(rt.stream_get_priority(made))]).toEqual([2, 6]);
+    expect(rt.set_stream_config_opt(config, 0, 64)).toBe(107000);
+    expect(rt.set_stream_config_opt(config, 9, 0)).toBe(107000);
+    ok(rt.set_stream_config_opt(config, 3, 8));
+    expect(codeOf(rt.create_stream_v2(config))).toBe(107000);
+    ok(rt.destroy_stream_config_handle(config));
+    expect(codeOf(rt.create_stream_v2(config))).toBe(107017);
+    ok(rt.synchronize_stream(made));
+  });
+
   test("destroy waits for what is queued, force drops it", () => {
     covers("rt.destroy_stream_force", "rt.value_write", "rt.value_wait");
     start();
