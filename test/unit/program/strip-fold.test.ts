@@ -1,0 +1,49 @@
+/** Which operations a strip folds into one, and that it leaves others alone. */
+import { foldStrip } from "../../../dist/lib/program/strip-fold";
+import type { Blob, Strip, StripOpName, StripValue, View } from "../../../lib/program/types";
+
+const blob: Blob = { id: 0, name: "b", binding: "arena", sizeBytes: 64, offsetBytes: 0 };
+const view: View = { blob, dtype: "float32", offsetBytes: 0, dims: [16], strides: [4] };
+const input: StripValue = { kind: "input", view, type: "f32" };
+const other: StripValue = { kind: "input", view: { ...view, offsetBytes: 0, strides: [0] }, type: "f32" };
+const constant = (value: number): StripValue => ({ kind: "constant", type: "f32", value });
+const op = (name: StripOpName, ...args: number[]): StripValue => ({ kind: "op", op: name, type: "f32", args });
+
+/** Operations that are left of a strip that stores `outputs`. */
+function folded(values: StripValue[], outputs = [values.length - 1]): string[] {
+  const strip: Strip = { values, outputs: outputs.map((value) => ({ view, value })) };
+  const result = foldStrip(strip);
+  for (const { value } of result.outputs) expect(result.values[value]).toBeDefined();
+  return result.values.flatMap((value, at) => {
+    if (value.kind !== "op") return [];
+    for (const arg of value.args) expect(arg).toBeLessThan(at);
+    return [value.op];
+  });
+}
+
+test("relu of a sum", () => {
+  expect(folded([input, other, op("add", 0, 1), op("relu", 2)])).toEqual(["add_relu"]);
+});
+
+test("a sum that is stored too stays", () => {
+  expect(folded([input, other, op("add", 0, 1), op("relu", 2)], [2, 3])).toEqual(["add", "relu"]);
+});
+
+test("silu, either way round; not of another value", () => {
+  expect(folded([input, op("sigmoid", 0), op("mul", 0, 1)])).toEqual(["silu"]);
+  expect(folded([input, op("sigmoid", 0), op("mul", 1, 0)])).toEqual(["silu"]);
+  expect(folded([input, other, op("sigmoid", 0), op("mul", 1, 2)])).toEqual(["sigmoid", "mul"]);
+});
+
+test("gelu in the orders that exporters write", () => {
+  const parts = [input, constant(Math.SQRT2), constant(1), constant(0.5), op("div", 0, 1), op("erf", 4), op("add", 5, 2)];
+  expect(folded([...parts, op("mul", 0, 6), op("mul", 7, 3)])).toEqual(["gelu"]);
+  expect(folded([...parts, op("mul", 0, 3), op("mul", 7, 6)])).toEqual(["gelu"]);
+  const scaled = [input, constant(Math.fround(Math.SQRT1_2)), constant(1), constant(0.5), op("mul", 0, 1), op("erf", 4), op("add", 2, 5)];
+  expect(folded([...scaled, op("mul", 3, 6), op("mul", 0, 7)])).toEqual(["gelu"]);
+});
+
+test("near misses of gelu stay as they are", () => {
+  const wrong = [input, constant(1.5), constant(1), constant(0.5), op("div", 0, 1), op("erf", 4), op("add", 5, 2), op("mul", 0, 6), op("mul", 7, 3)];
+  expect(folded(wrong)).toEqual(["div", "erf", "add", "mul", "mul"]);
+});
