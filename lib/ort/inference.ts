@@ -150,13 +150,14 @@ async function compileFor(model: LoadedModel, sizes: Readonly<Record<string, num
   }
 }
 
-/** Feeds as the runtime takes them. It checks names, types and dims; undefined stands for a feed that is absent. */
+/** Feeds as the runtime takes them; it checks that none is missing, types and dims. What is no input of the model is ignored, as onnxruntime does. */
 function feedsOf(feeds: unknown, inputNames: readonly string[]): Record<string, RuntimeTensor> {
   if (feeds === null || typeof feeds !== "object" || Array.isArray(feeds) || ArrayBuffer.isView(feeds) || feeds instanceof HostTensor) {
     throw new AclError(100017, `session.run: feeds must be an object of tensors by input name (${inputNames.join(", ")})`);
   }
   const tensors: Record<string, RuntimeTensor> = {};
-  for (const [name, value] of Object.entries(feeds)) {
+  for (const name of inputNames) {
+    const value = (feeds as Record<string, unknown>)[name];
     if (value !== undefined) {
       tensors[name] = tensorFor(value, `session.run: feed "${name}"`);
     }

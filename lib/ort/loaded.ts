@@ -168,14 +168,19 @@ function disposeLater({ executor }: Entry): void {
   );
 }
 
-/** None where a size is open; then the integers that may say a shape; then small floats too (scales, the ends of a range). */
+/**
+ * None where a size is open; then the integers that may say a shape; then small floats too (scales, the ends of a range);
+ * then all but the first input (weights, indices: kernels that want them packed or checked beforehand).
+ */
 function choicesOf(inputs: readonly ValueInfo[]): string[][] {
   const isSmall = ({ dims }: ValueInfo): boolean => dims.length <= 1;
   const isWhole = ({ dtype }: ValueInfo): boolean => /^(u?int|bool)/.test(dtype);
   const none = inputs.some(({ dims }) => dims.some((dim) => typeof dim === "string")) ? [[]] : [];
   const whole = inputs.filter((input) => isSmall(input) && isWhole(input)).map(({ name }) => name);
   const small = inputs.filter(isSmall).map(({ name }) => name);
-  return [...none, ...(whole.length > 0 ? [whole] : []), ...(small.length > whole.length ? [small] : [])];
+  const others = inputs.slice(1).map(({ name }) => name);
+  const some = [whole, small, others].filter((names) => names.length > 0);
+  return [...none, ...some.filter((names, i) => some.findIndex((each) => each.join() === names.join()) === i)];
 }
 
 function divide(tensors: Tensors, names: readonly string[]): [Tensors, Tensors] {
@@ -186,6 +191,6 @@ function divide(tensors: Tensors, names: readonly string[]): [Tensors, Tensors] 
 
 function keyOf(values: Tensors): string {
   return Object.entries(values)
-    .map(([name, { dims, data }]) => `${name}[${dims.join()}]${Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64")}`)
+    .map(([name, { dims, data }]) => `${name}[${dims.join()}]${Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("latin1")}`)
     .join(";");
 }
