@@ -67,6 +67,33 @@ export function nearestName(name: string, known: readonly string[]): string | un
   return best;
 }
 
+/** What was given, for error texts: String(value) throws for some values and says little for others. */
+export function kindOf(value: unknown): string {
+  if (value === null || (typeof value !== "object" && typeof value !== "function")) {
+    return typeof value === "string" ? JSON.stringify(value) : String(value);
+  }
+  return typeof value === "function" ? "a function" : `an object (${(value as object).constructor?.name ?? "without class"})`;
+}
+
+/** Throws 107000 unless `signal` is undefined or can be listened to. */
+export function checkSignal(where: string, signal: unknown): void {
+  if (signal === undefined) {
+    return;
+  }
+  // By what it does, since it may be of another realm.
+  const { addEventListener, removeEventListener, aborted: fired } = (signal ?? {}) as AbortSignal;
+  if (typeof addEventListener !== "function" || typeof removeEventListener !== "function" || typeof fired !== "boolean") {
+    throw invalidParam(`${where}: signal is ${kindOf(signal)}; pass an AbortSignal`);
+  }
+}
+
+/** Throws 107000 unless `value` is a function. */
+export function checkFunction(where: string, name: string, value: unknown): void {
+  if (typeof value !== "function") {
+    throw invalidParam(`${where}: ${name} is ${kindOf(value)}; pass a function`);
+  }
+}
+
 /** Throws 107000 if `options` is no plain object or has a key outside `known`; the text names the nearest valid key. */
 export function checkOptions(where: string, options: unknown, known: readonly string[]): void {
   if (options === undefined) {
@@ -75,7 +102,8 @@ export function checkOptions(where: string, options: unknown, known: readonly st
   if (options === null || typeof options !== "object" || Array.isArray(options)) {
     throw invalidParam(`${where}: options must be an object, not ${options === null ? "null" : typeof options}`);
   }
-  for (const key in options) {
+  // Own keys only: what somebody has added to Object.prototype is no option.
+  for (const key of Object.keys(options)) {
     if (!known.includes(key)) {
       throw invalidParam(`${where}: unknown option "${key}"; did you mean "${nearestName(key, known)}"? Valid: ${known.join(", ")}`);
     }
@@ -85,6 +113,6 @@ export function checkOptions(where: string, options: unknown, known: readonly st
 /** Throws 107000 unless `value` is undefined or a whole number in [least, most]. */
 export function checkInteger(where: string, name: string, value: unknown, least: number, most: number): void {
   if (value !== undefined && (!Number.isInteger(value) || (value as number) < least || (value as number) > most)) {
-    throw invalidParam(`${where}: ${name} is ${String(value)}; pass a whole number from ${least} to ${most}`);
+    throw invalidParam(`${where}: ${name} is ${kindOf(value)}; pass a whole number from ${least} to ${most}`);
   }
 }

@@ -1,5 +1,5 @@
 /** inline: no workers. Steps run inside blocking calls, and on a setImmediate pump while work is queued. One core: the calling thread's own instance. */
-import type { Driver } from "./driver";
+import { type Driver, LONGEST_TIMER_MS } from "./driver";
 import type { Machine } from "./machine";
 import { wallClock } from "./module";
 
@@ -61,7 +61,7 @@ export class InlineDriver implements Driver {
   }
 
   timer(delayMs: number, fire: () => void): () => void {
-    const timer = setTimeout(fire, delayMs);
+    const timer = setTimeout(fire, Math.min(delayMs, LONGEST_TIMER_MS));
     return () => clearTimeout(timer);
   }
 

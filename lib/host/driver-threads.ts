@@ -1,7 +1,7 @@
 /** threads: one worker per core over the shared memory. The host sleeps on HOST_BELL, cores on BELL. */
 import type { Worker } from "node:worker_threads";
 import { AclError } from "../errors/acl-error";
-import type { Driver } from "./driver";
+import { type Driver, LONGEST_TIMER_MS } from "./driver";
 import { Core, CoreState, type DeviceState, Header, Layout, SCRATCH_BYTES } from "./layout";
 import type { Machine } from "./machine";
 import { coreModule, wallClock } from "./module";
@@ -217,7 +217,7 @@ export class ThreadsDriver implements Driver {
   }
 
   timer(delayMs: number, fire: () => void): () => void {
-    const timer = setTimeout(fire, delayMs);
+    const timer = setTimeout(fire, Math.min(delayMs, LONGEST_TIMER_MS));
     return () => clearTimeout(timer);
   }
 

@@ -2,6 +2,9 @@
 import type { CoreExports } from "./core-exports";
 import type { DriverName } from "./types";
 
+/** What setTimeout can wait; beyond, it fires at once. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 export interface Driver {
   readonly name: DriverName;
   /** Cores that can take work now: while it is 0, whoever submits has to run the work, or to wait for `ready`. */

@@ -139,6 +139,7 @@ export class Machine extends Submitter {
     if (this.driver.name !== "threads") {
       throw notSupported(`device ${this.device}: a device of the ${this.driver.name} driver cannot be shared; open it with driver "threads"`);
     }
+    this.exposed = true; // a token that is used after the close must not meet another device in the same memory
     this.driver.kick(); // whoever attaches finds cores that boot
     return { memory: this.memory, module: coreModule(), kernels: this.kernels, device: this.device, abi: ABI_VERSION };
   }

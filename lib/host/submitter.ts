@@ -38,6 +38,27 @@ export abstract class Submitter extends LockedMemory {
     return sequence;
   }
 
+  /** As `submit`, but never waits for room: 0 if the ring is full. */
+  trySubmit(stream: number, op: number, p0 = 0, p1 = 0, p2 = 0, p3 = 0, p4 = 0, p5 = 0): number {
+    if (this.lost !== undefined) {
+      throw this.lost;
+    }
+    let sequence = this.core.submit(stream, op, p0, p1, p2, p3, p4, p5);
+    for (let since = 0; sequence < 0 && sequence !== FULL; sequence = this.core.submit(stream, op, p0, p1, p2, p3, p4, p5)) {
+      since = this.#overcome(sequence, stream, since);
+    }
+    if (sequence === FULL) {
+      return 0;
+    }
+    this.queued(stream);
+    return sequence;
+  }
+
+  /** A sequence of `stream` behind which a full ring has room again: a quarter of it, so that one wake-up serves many tasks. */
+  roomAfter(stream: number): number {
+    return Math.min(this.core.fence(stream) + RING_SLOTS / 4, this.core.tail(stream));
+  }
+
   /** A task that was submitted past this class is in flight. */
   queued(stream: number): void {
     this.hold(stream);
@@ -114,9 +135,8 @@ export abstract class Submitter extends LockedMemory {
       case FULL:
       case ARGUMENTS_FULL: {
         this.driver.kick();
-        // A quarter of the ring at a time: one wake-up per 64 tasks.
-        const wanted = this.core.fence(stream) + (answer === FULL ? RING_SLOTS / 4 : 1);
-        if (!this.driver.block(stream, Math.min(wanted, this.core.tail(stream)), FULL_LIMIT_MS)) {
+        const wanted = answer === FULL ? this.roomAfter(stream) : Math.min(this.core.fence(stream) + 1, this.core.tail(stream));
+        if (!this.driver.block(stream, wanted, FULL_LIMIT_MS)) {
           throw new AclError(
             507002,
             `stream ${stream} of device ${this.device} is full (${RING_SLOTS} tasks) and does not move; ${this.describeHead(stream)}`,

@@ -1,10 +1,10 @@
 /** Handles of device memory and of pinned host memory. */
 import "./symbols";
-import { invalidParam } from "../errors/make";
+import { invalidParam, kindOf } from "../errors/make";
 import { deviceAddress, hostAddress } from "./address";
-import { type BufferCore, coreOf, make } from "./internals";
-import { arrayOf, type TensorData } from "./tensor";
-import { DTYPES, type DtypeName } from "../graph/dtype";
+import { type BufferCore, coreOf, make, isObject, noHandle } from "./internals";
+import { arrayOf, dtypeEntry, type TensorData } from "./tensor";
+import type { DtypeName } from "../graph/dtype";
 
 /** Gives memory back whose handle was forgotten. The core is held, never the handle. */
 const forgotten = new FinalizationRegistry<BufferCore>((core) => freeBuffer(core));
@@ -29,7 +29,12 @@ export class DeviceBuffer {
 
   static {
     make.deviceBuffer = (core) => new DeviceBuffer(core);
-    coreOf.buffer = (handle) => handle.#core;
+    coreOf.buffer = (handle) => {
+      if (!isObject(handle) || !(#core in handle)) {
+        throw noHandle("a buffer", handle);
+      }
+      return handle.#core;
+    };
   }
 
   protected constructor(core: unknown) {
@@ -64,6 +69,9 @@ export class DeviceBuffer {
    * @throws AclError 107000 if it does not fit
    */
   async write(data: ArrayBufferView, offsetBytes = 0): Promise<void> {
+    if (!ArrayBuffer.isView(data)) {
+      throw invalidParam(`buffer.write: data is ${kindOf(data)}; pass a typed array`);
+    }
     const stream = this.#core.device.context.defaultStream;
     this.#checkRange("buffer.write", offsetBytes, data.byteLength);
     const shape = { what: "buffer.write", targetPitch: data.byteLength, sourcePitch: data.byteLength, width: data.byteLength, height: 1 };
@@ -76,8 +84,11 @@ export class DeviceBuffer {
    * @throws AclError 107000 if the range ends past the buffer
    */
   async read<T extends ArrayBufferView = Uint8Array>(target?: T, offsetBytes = 0): Promise<T> {
+    if (target !== undefined && !ArrayBuffer.isView(target)) {
+      throw invalidParam(`buffer.read: target is ${kindOf(target)}; pass a typed array`);
+    }
     const stream = this.#core.device.context.defaultStream;
-    const into = target ?? (new Uint8Array(Math.max(0, this.sizeBytes - offsetBytes)) as ArrayBufferView as T);
+    const into = target ?? (new Uint8Array(Number.isInteger(offsetBytes) ? Math.max(0, this.sizeBytes - offsetBytes) : 0) as ArrayBufferView as T);
     this.#checkRange("buffer.read", offsetBytes, into.byteLength);
     const shape = { what: "buffer.read", targetPitch: into.byteLength, sourcePitch: into.byteLength, width: into.byteLength, height: 1 };
     stream.transfer({ ...shape, target: into, source: this.address + offsetBytes });
@@ -87,7 +98,10 @@ export class DeviceBuffer {
 
   #checkRange(what: string, offsetBytes: number, sizeBytes: number): void {
     this.#core.device.buffer(this, what);
-    if (!Number.isInteger(offsetBytes) || offsetBytes < 0 || offsetBytes + sizeBytes > this.sizeBytes) {
+    if (!Number.isInteger(offsetBytes)) {
+      throw invalidParam(`${what}: offsetBytes is ${kindOf(offsetBytes)}; pass a whole number of bytes`);
+    }
+    if (offsetBytes < 0 || offsetBytes + sizeBytes > this.sizeBytes) {
       throw invalidParam(`${what}: bytes ${offsetBytes} to ${offsetBytes + sizeBytes} leave the buffer of ${this.sizeBytes} bytes`);
     }
   }
@@ -121,14 +135,14 @@ export class HostBuffer extends DeviceBuffer {
   view(dtype: DtypeName, length?: number): TensorData {
     const core = coreOf.buffer(this);
     core.device.buffer(this, "hostBuffer.view");
-    if (DTYPES[dtype] === undefined || dtype === "string") {
-      throw invalidParam(`hostBuffer.view: ${String(dtype)} is no dtype of device memory; pass a name such as "float32" or "uint8"`);
+    if (dtypeEntry(dtype) === undefined || dtype === "string") {
+      throw invalidParam(`hostBuffer.view: ${kindOf(dtype)} is no dtype of device memory; pass a name such as "float32" or "uint8"`);
     }
     const array = arrayOf(dtype);
     const most = Math.floor(core.sizeBytes / array.BYTES_PER_ELEMENT);
     const count = length ?? most;
     if (!Number.isInteger(count) || count < 0 || count > most) {
-      throw invalidParam(`hostBuffer.view: ${count} elements of ${dtype} do not fit ${core.sizeBytes} bytes; pass at most ${most}`);
+      throw invalidParam(`hostBuffer.view: ${kindOf(count)} elements of ${dtype} do not fit ${core.sizeBytes} bytes; pass at most ${most}`);
     }
     core.device.machine.exposed = true;
     const view = new array(core.device.machine.memory.buffer, core.offset, count);

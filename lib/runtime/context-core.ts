@@ -1,5 +1,6 @@
 /** A context: owner of streams and events, and the fault domain of STOP mode. */
 import { AclError } from "../errors/acl-error";
+import { kindOf } from "../errors/make";
 import { Context, Core, CORE_LIMIT, FailureMode, Layout, Phase, STREAM_LIMIT } from "../host/layout";
 import type { DeviceCore } from "./device-core";
 import { deviceFailure } from "./failures";
@@ -64,7 +65,7 @@ export class ContextCore {
   setMode(mode: string): void {
     this.check();
     if (mode !== "CONTINUE" && mode !== "STOP") {
-      throw new AclError(107000, `setFailureMode: "${mode}" is no failure mode; pass "CONTINUE" or "STOP"`);
+      throw new AclError(107000, `setFailureMode: ${kindOf(mode)} is no failure mode; pass "CONTINUE" or "STOP"`);
     }
     if (mode === "CONTINUE") {
       if (this.stops) {

@@ -3,8 +3,9 @@ import "./symbols";
 import { checkInteger, checkOptions } from "../errors/make";
 import type { ContextCore } from "./context-core";
 import type { Event } from "./event";
-import { coreOf, make } from "./internals";
+import { coreOf, make, isObject, noHandle } from "./internals";
 import type { Stream, WaitOptions } from "./stream";
+import { checkWait } from "./stream-core";
 
 export interface StreamOptions {
   /** 0 (served first) to 7. Default 0. Not pre-emptive: a tile that runs is not interrupted. */
@@ -17,7 +18,12 @@ export class Context {
 
   static {
     make.context = (core) => new Context(core);
-    coreOf.context = (handle) => handle.#core;
+    coreOf.context = (handle) => {
+      if (!isObject(handle) || !(#core in handle)) {
+        throw noHandle("a Context", handle);
+      }
+      return handle.#core;
+    };
   }
 
   private constructor(core: ContextCore) {
@@ -71,6 +77,7 @@ export class Context {
   /** Waits for every stream of the context that this thread made; throws the first failure among them. @see CANN aclrtSynchronizeDevice */
   async synchronize(options: WaitOptions = {}): Promise<void> {
     this.#core.check();
+    checkWait("context.synchronize", options);
     this.#core.checkLatch();
     for (const stream of this.#core.streams) {
       await stream.synchronize(options);

@@ -1,6 +1,6 @@
 /** Copies: who owns each end, what is checked, what is staged. Pageable memory is host memory outside the device; everything else is an address. */
 import { Direction } from "../../asm/abi/device";
-import { invalidParam, notSupported } from "../errors/make";
+import { invalidParam, kindOf, notSupported } from "../errors/make";
 import { Layout, Stream, Task, TaskOp } from "../host/layout";
 import type { Machine } from "../host/machine";
 import { checkRange, foreign, placeOf } from "./address";
@@ -38,7 +38,16 @@ export function sizeOfOperand(operand: Operand): number | undefined {
   if (typeof operand === "number") {
     return undefined;
   }
-  return ArrayBuffer.isView(operand) ? operand.byteLength : operand.sizeBytes;
+  // Anything else is for `resolve` to refuse.
+  return ArrayBuffer.isView(operand) ? operand.byteLength : operand instanceof DeviceBuffer ? operand.sizeBytes : 0;
+}
+
+function bytesOf(array: ArrayBufferView, what: string): Uint8Array {
+  try {
+    return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+  } catch (error) {
+    throw invalidParam(`${what}: the array's buffer was transferred elsewhere; pass an array that still has its bytes`, { cause: error });
+  }
 }
 
 /** Finds the memory behind `operand` and checks that it has `sizeBytes`. */
@@ -60,10 +69,10 @@ export function resolve(machine: Machine, operand: Operand, sizeBytes: number, w
       throw invalidParam(`${what} needs ${sizeBytes} bytes and the array has ${operand.byteLength}; pass a longer array or a smaller size`);
     }
     const pinned = (operand.buffer as ArrayBufferLike) === machine.memory.buffer;
-    return pinned ? { machine, offset: operand.byteOffset, host: true } : { bytes: new Uint8Array(operand.buffer, operand.byteOffset, operand.byteLength) };
+    return pinned ? { machine, offset: operand.byteOffset, host: true } : { bytes: bytesOf(operand, what) };
   }
   if (!(operand instanceof DeviceBuffer)) {
-    throw invalidParam(`${what}: pass an address, a buffer or a typed array, not ${operand === null ? "null" : typeof operand}`);
+    throw invalidParam(`${what}: pass an address, a buffer or a typed array, not ${kindOf(operand)}`);
   }
   const buffer = coreOf.buffer(operand);
   buffer.device.buffer(operand, what);
@@ -82,7 +91,7 @@ export function transfer(stream: StreamCore, shape: CopyShape): void {
   const { what, width, height, targetPitch, sourcePitch } = shape;
   for (const [name, value] of Object.entries({ width, height, targetPitch, sourcePitch })) {
     if (!Number.isInteger(value) || value < 0 || value > 2 ** 32) {
-      throw invalidParam(`${what}: ${height === 1 ? "sizeBytes" : name} is ${String(value)}; pass a whole number of bytes`);
+      throw invalidParam(`${what}: ${height === 1 ? "sizeBytes" : name} is ${kindOf(value)}; pass a whole number of bytes`);
     }
   }
   if (height > 1 && (targetPitch < width || sourcePitch < width)) {
@@ -186,7 +195,8 @@ function toHost(stream: StreamCore, shape: CopyShape, bytes: Uint8Array, machine
     if (error !== undefined) {
       return;
     }
-    if (!failed(machine, stream.index, sequence)) {
+    // An array whose buffer was transferred or shrunk meanwhile has no bytes that anybody could look at.
+    if (bytes.length > 0 && !failed(machine, stream.index, sequence)) {
       copyRows(bytes, 0, targetPitch, machine.bytes, block, width, width, height);
     }
     staging.giveNow(block);

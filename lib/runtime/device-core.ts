@@ -1,6 +1,6 @@
 /** What is behind a Device handle: its machine, default context, staging, run streams, and the models loaded on it. */
 import { AclError } from "../errors/acl-error";
-import { invalidParam } from "../errors/make";
+import { deviceLost, invalidParam, kindOf } from "../errors/make";
 import { PoolTag } from "../host/layout";
 import { Machine } from "../host/machine";
 import type { MachineToken } from "../host/types";
@@ -47,6 +47,7 @@ export class DeviceCore {
   /** Contexts that this thread made. */
   readonly contexts = new Set<ContextCore>();
   #context: ContextCore | undefined;
+  #closing = false;
   readonly #runStreams: StreamCore[] = [];
   #nextRunStream = 0;
 
@@ -61,7 +62,7 @@ export class DeviceCore {
     const options = resolveOptions(asked);
     const index = asked.device ?? firstFree();
     if (!Number.isInteger(index) || index < 0 || index >= DEVICE_LIMIT) {
-      throw new AclError(107001, `Device.open: device ${index} does not exist; pass 0 to ${DEVICE_LIMIT - 1}`);
+      throw new AclError(107001, `Device.open: device ${kindOf(index)} does not exist; pass 0 to ${DEVICE_LIMIT - 1}`);
     }
     if (openDevices.has(index)) {
       throw new AclError(
@@ -115,7 +116,7 @@ export class DeviceCore {
   allocate(sizeBytes: number, pinned: boolean, what: string): BufferCore {
     this.check();
     if (!Number.isInteger(sizeBytes) || sizeBytes <= 0 || sizeBytes > 2 ** 32) {
-      throw invalidParam(`${what}: sizeBytes is ${String(sizeBytes)}; pass a whole number above 0`);
+      throw invalidParam(`${what}: sizeBytes is ${kindOf(sizeBytes)}; pass a whole number above 0`);
     }
     const offset = this.machine.allocate(sizeBytes, pinned ? PoolTag.PINNED : PoolTag.USER, what);
     return { device: this, offset, sizeBytes, owned: true, pinned, live: true };
@@ -136,8 +137,17 @@ export class DeviceCore {
     }
   }
 
+  /** As `check`, for new work: a device that is being closed only finishes what it has. */
+  admit(): void {
+    this.check();
+    if (this.#closing) {
+      throw deviceLost(this.index, "it is being closed");
+    }
+  }
+
   /** In-flight work of all live streams gets `timeoutMs` to finish, then everything stops. */
   async close(timeoutMs: number): Promise<void> {
+    this.#closing = true;
     if (openDevices.get(this.index) === this) {
       openDevices.delete(this.index);
     }
@@ -158,13 +168,21 @@ export class DeviceCore {
 
   async #drain(timeoutMs: number): Promise<void> {
     const end = this.machine.driver.now() + timeoutMs * 1000;
-    for (const [stream, tail] of this.liveStreams()) {
-      if (this.machine.lost !== undefined) {
+    // Runs that waited for a frame or for room follow those that were in the rings.
+    for (;;) {
+      this.machine.progress();
+      const live = this.liveStreams();
+      if (live.length === 0) {
         return;
       }
-      const leftMs = Math.max(1, (end - this.machine.driver.now()) / 1000);
-      // A device that is lost meanwhile is closed all the same.
-      await this.machine.wait(stream, tail, leftMs).catch(() => {});
+      for (const [stream, tail] of live) {
+        const leftMs = (end - this.machine.driver.now()) / 1000;
+        if (this.machine.lost !== undefined || leftMs <= 0) {
+          return;
+        }
+        // A device that is lost meanwhile is closed all the same.
+        await this.machine.wait(stream, tail, leftMs).catch(() => {});
+      }
     }
   }
 

@@ -1,6 +1,6 @@
 /** Devices: open, share, close; their memory and contexts. */
 import "./symbols";
-import { invalidParam } from "../errors/make";
+import { checkOptions, invalidParam, kindOf } from "../errors/make";
 import { PoolTag } from "../host/layout";
 import { dropParked } from "../host/memory";
 import { checkRange, deviceAddress, placeOf } from "./address";
@@ -9,10 +9,10 @@ import type { Context, StreamOptions } from "./context";
 import { ContextCore } from "./context-core";
 import { DeviceCore, openDevices } from "./device-core";
 import type { Event } from "./event";
-import { coreOf, make } from "./internals";
+import { coreOf, make, isObject, noHandle } from "./internals";
 import { DEVICE_LIMIT, type DeviceOptions } from "./options";
 import type { Stream, WaitOptions } from "./stream";
-import { StreamCore } from "./stream-core";
+import { checkWait, StreamCore } from "./stream-core";
 
 export type { DeviceOptions } from "./options";
 
@@ -61,7 +61,12 @@ export class Device {
 
   static {
     make.device = (core) => new Device(core);
-    coreOf.device = (handle) => handle.#core;
+    coreOf.device = (handle) => {
+      if (!isObject(handle) || !(#core in handle)) {
+        throw noHandle("a Device", handle);
+      }
+      return handle.#core;
+    };
   }
 
   private constructor(core: DeviceCore) {
@@ -166,10 +171,10 @@ export class Device {
     this.#core.check();
     const place = placeOf(address);
     if (place === undefined || place.device !== this.id) {
-      throw invalidParam(`device.at: ${address} is no address of device ${this.id} (its memory starts at ${deviceAddress(this.id, 0)})`);
+      throw invalidParam(`device.at: ${kindOf(address)} is no address of device ${this.id} (its memory starts at ${deviceAddress(this.id, 0)})`);
     }
     if (!Number.isInteger(sizeBytes) || sizeBytes < 0) {
-      throw invalidParam(`device.at: sizeBytes is ${String(sizeBytes)}; pass a whole number`);
+      throw invalidParam(`device.at: sizeBytes is ${kindOf(sizeBytes)}; pass a whole number`);
     }
     checkRange(this.#core.machine, place.offset, sizeBytes, "device.at");
     return make.deviceBuffer({ device: this.#core, offset: place.offset, sizeBytes, owned: false, pinned: false, live: true });
@@ -204,6 +209,7 @@ export class Device {
    */
   async synchronize(options: WaitOptions = {}): Promise<void> {
     this.#core.check();
+    checkWait("device.synchronize", options);
     const own = new Set<StreamCore>();
     for (const context of this.#core.contexts) {
       for (const stream of context.streams) {
@@ -234,8 +240,13 @@ export class Device {
    * On a thread that is attached: lets go of the device. A second call does nothing.
    * @see CANN aclrtResetDevice, aclrtResetDeviceForce
    */
-  close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
-    return this.#core.close(options.timeoutMs ?? 10_000);
+  async close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
+    checkOptions("device.close", options, ["timeoutMs"]);
+    const timeoutMs = options.timeoutMs ?? 10_000;
+    if (typeof timeoutMs !== "number" || !(timeoutMs >= 0)) {
+      throw invalidParam(`device.close: timeoutMs is ${kindOf(timeoutMs)}; pass milliseconds from 0 up`);
+    }
+    await this.#core.close(timeoutMs);
   }
 
   dispose(): Promise<void> {

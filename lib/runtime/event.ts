@@ -1,8 +1,8 @@
 /** Events: places in streams, recorded by a task, waited for by other streams and by the host. */
 import "./symbols";
 import { AclError } from "../errors/acl-error";
-import { aborted, checkOptions } from "../errors/make";
-import { coreOf, type EventCore, make } from "./internals";
+import { aborted } from "../errors/make";
+import { coreOf, type EventCore, make, isObject, noHandle } from "./internals";
 import { checkWait } from "./stream-core";
 import type { WaitOptions } from "./types";
 
@@ -11,7 +11,12 @@ export class Event {
 
   static {
     make.event = (core) => new Event(core);
-    coreOf.event = (handle) => handle.#core;
+    coreOf.event = (handle) => {
+      if (!isObject(handle) || !(#core in handle)) {
+        throw noHandle("an Event", handle);
+      }
+      return handle.#core;
+    };
   }
 
   private constructor(core: EventCore) {
@@ -60,7 +65,6 @@ export class Event {
    */
   async synchronize(options: WaitOptions = {}): Promise<void> {
     const { device, index } = this.#check("synchronize");
-    checkOptions("event.synchronize", options, ["timeoutMs", "signal"]);
     const where = `synchronize of event ${index} of device ${device.index}`;
     const timeoutMs = checkWait(where, options);
     const place = this.#place();
@@ -91,6 +95,7 @@ export class Event {
    * @see CANN aclrtEventElapsedTime
    */
   elapsedMs(end: Event): number {
+    coreOf.event(end);
     const elapsed = (end.timestampUs() - this.timestampUs()) / 1000;
     if (elapsed < 0) {
       throw new AclError(107007, `event ${end.id} ran ${-elapsed} ms before event ${this.id}; swap the two`);

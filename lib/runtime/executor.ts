@@ -4,14 +4,14 @@ import fs from "node:fs";
 import path from "node:path";
 import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
-import { aborted, checkInteger, checkOptions, invalidHandle, invalidParam } from "../errors/make";
+import { aborted, checkFunction, checkInteger, checkOptions, checkSignal, invalidHandle, invalidParam, kindOf } from "../errors/make";
 import { Device } from "./device";
 import { type DeviceCore, openDevices } from "./device-core";
 import { checkFeeds, checkOutputs } from "./feeds";
-import { coreOf, make } from "./internals";
+import { coreOf, isObject, make } from "./internals";
 import { Model } from "./model";
 import type { PreparedRun } from "./prepared";
-import { conclude, Run, start } from "./run";
+import { conclude, Run, start, startBlocking, type Started } from "./run";
 import type { Stream } from "./stream";
 import { Tensor } from "./tensor";
 import type { Feeds, LoadProgress, Results, Shapes } from "./types";
@@ -84,6 +84,7 @@ export class Executor {
     checkOptions("Executor.load", options, LOAD_NAMES);
     checkInteger("Executor.load", "frames", options.frames, 1, 64);
     checkInteger("Executor.load", "programs", options.programs, 1, 1024);
+    checkLoadOptions(options);
     if (options.signal?.aborted) {
       throw aborted("Executor.load", options.signal.reason);
     }
@@ -135,7 +136,7 @@ export class Executor {
     if (model === undefined) {
       throw invalidHandle(`the executor of ${this.#name} was disposed; load the model again`);
     }
-    model.device.check();
+    model.device.admit();
     return model;
   }
 
@@ -153,17 +154,19 @@ export class Executor {
       const outputs = options?.outputs;
       // The straight line: known shapes, own stream, no signal. Everything else, and everything wrong, is `#runWith`'s.
       const plain =
-        options === undefined || (options.stream === undefined && options.signal === undefined && outputs !== undefined && variant.fits(outputs));
+        options === undefined ||
+        (options !== null && options.stream === undefined && options.signal === undefined && isObject(outputs) && variant.fits(outputs));
       if (!plain || feeds === null || typeof feeds !== "object" || !variant.matches(feeds)) {
-        return this.#runWith(model, feeds, options ?? {});
+        return this.#runWith(model, feeds, options === undefined ? {} : options);
       }
       const frame = variant.take();
       if (frame === undefined) {
         return Run.go(model, variant, feeds, { stream: undefined, signal: undefined, outputs });
       }
       variant.load(frame, feeds);
-      if (!launch(variant, frame)) {
-        return Run.follow(model, variant, frame, { stream: undefined, signal: undefined, outputs });
+      const started = launch(variant, frame);
+      if (started !== "DONE") {
+        return Run.follow(model, variant, frame, started, { stream: undefined, signal: undefined, outputs });
       }
       try {
         return Promise.resolve(conclude(variant, frame, outputs));
@@ -178,6 +181,7 @@ export class Executor {
   async #runWith(model: Model, feeds: Feeds, options: RunOptions): Promise<Results> {
     checkOptions("executor.run", options, RUN_NAMES);
     const { signal, outputs } = options;
+    checkSignal("executor.run", signal);
     if (signal?.aborted) {
       throw aborted(`run of ${this.#name}`, signal.reason);
     }
@@ -252,6 +256,11 @@ export class Executor {
    */
   async warmUp(options: { readonly shapes?: Shapes; readonly signal?: AbortSignal } = {}): Promise<void> {
     checkOptions("executor.warmUp", options, ["shapes", "signal"]);
+    checkSignal("executor.warmUp", options.signal);
+    if (options.signal?.aborted) {
+      throw aborted(`warm-up of ${this.#name}`, options.signal.reason);
+    }
+    checkShapes("executor.warmUp", options.shapes);
     const model = this.#use();
     model.hold();
     try {
@@ -290,7 +299,7 @@ export class Executor {
 }
 
 /** Starts a loaded frame on its own stream. A frame that could not be started goes back. */
-function launch(variant: Variant, frame: ReturnType<Variant["prepare"]>): boolean {
+function launch(variant: Variant, frame: ReturnType<Variant["prepare"]>): Started {
   try {
     frame.stream.context.checkLatch();
     return start(frame, frame.stream);
@@ -313,9 +322,9 @@ function runBlocking(
   const on = stream ?? frame.stream;
   let inFlight = false;
   try {
-    on.check();
+    on.open();
     variant.load(frame, tensors);
-    if (!start(frame, on)) {
+    if (!startBlocking(frame, on)) {
       inFlight = true;
       if (!on.machine.block(on.index, frame.sequence, Number.POSITIVE_INFINITY)) {
         throw new AclError(
@@ -331,6 +340,38 @@ function runBlocking(
       on.machine.whenReached(on.index, frame.sequence, giveBack);
     } else if (!inFlight) {
       giveBack();
+    } else {
+      variant.fail(on.machine.lost);
+    }
+  }
+}
+
+function checkLoadOptions({ signal, onProgress, folder, disable, shapes }: LoadOptions): void {
+  const where = "Executor.load";
+  checkSignal(where, signal);
+  if (onProgress !== undefined) {
+    checkFunction(where, "onProgress", onProgress);
+  }
+  if (folder !== undefined && typeof folder !== "string") {
+    throw invalidParam(`${where}: folder is ${kindOf(folder)}; pass a path`);
+  }
+  if (disable !== undefined && !(Array.isArray(disable) && disable.every((name) => typeof name === "string"))) {
+    throw invalidParam(`${where}: disable is ${kindOf(disable)}; pass an array of pass names`);
+  }
+  checkShapes(where, shapes);
+}
+
+function checkShapes(where: string, shapes: Shapes | undefined): void {
+  if (shapes === undefined) {
+    return;
+  }
+  if (!isObject(shapes) || Array.isArray(shapes)) {
+    throw new AclError(100017, `${where}: shapes are ${kindOf(shapes)}; pass an object of dims by input name`);
+  }
+  for (const [name, dims] of Object.entries(shapes)) {
+    if (!Array.isArray(dims) || !dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0)) {
+      const given = Array.isArray(dims) ? `[${dims.map(kindOf).join(", ")}]` : kindOf(dims);
+      throw new AclError(100017, `${where}: dims of "${name}" are ${given}; pass an array of whole numbers from 0 up`);
     }
   }
 }
@@ -356,9 +397,30 @@ async function readModel(
     }
   }
   if (!ArrayBuffer.isView(model)) {
-    throw invalidParam("Executor.load: pass the path of a model or its bytes (Uint8Array)");
+    throw invalidParam(`Executor.load: pass the path of a model or its bytes (Uint8Array), not ${kindOf(model)}`);
   }
-  return { bytes: model, folder: folder === undefined ? undefined : path.resolve(folder), name: "model" };
+  return { bytes: await bytesOf(model), folder: folder === undefined ? undefined : path.resolve(folder), name: "model" };
+}
+
+/** Bytes that are copied between two turns of the event loop: about 2 ms. */
+const COPY_PIECE = 4 << 20;
+
+/** A copy: shapes that come later are compiled from it. Models of up to 4 MiB are taken at the call, larger ones while the load is pending. */
+async function bytesOf(model: ArrayBufferView): Promise<Uint8Array> {
+  try {
+    const copy = new Uint8Array(model.byteLength);
+    for (let at = 0; at < copy.length; at += COPY_PIECE) {
+      if (at > 0) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      copy.set(new Uint8Array(model.buffer, model.byteOffset + at, Math.min(COPY_PIECE, copy.length - at)), at);
+    }
+    return copy;
+  } catch (error) {
+    throw invalidParam("Executor.load: the buffer of the model was transferred or shrunk while it was read; keep it until the load is done", {
+      cause: error,
+    });
+  }
 }
 
 async function deviceFor(device: Device | undefined): Promise<DeviceCore> {

@@ -1,8 +1,9 @@
 /** Feeds and outputs that the fast checks have not accepted: which shapes they ask for, or what is wrong with them. */
 import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
-import { nearestName } from "../errors/make";
-import { arrayOf, countOf, lanesOf, Tensor, type TensorData } from "./tensor";
+import { kindOf, nearestName } from "../errors/make";
+import { isObject } from "./internals";
+import { arrayNameOf, arrayOf, countOf, isDetached, lanesOf, Tensor, type TensorData } from "./tensor";
 import type { Feeds, Results, Shapes } from "./types";
 import { sameDims, type Variant } from "./variant";
 
@@ -62,6 +63,9 @@ export function checkFeeds(info: ModelInfo, feeds: unknown, model: string): Reco
       throw mismatch(model, `input "${input.name}" must be ${input.dtype} and is ${tensor.dtype}`);
     }
     bindDims(input, tensor.dims, symbols, model);
+    if (tensor.data.length !== countOf(tensor.dims) * lanesOf(tensor.dtype)) {
+      throw mismatch(model, `the data of input "${input.name}" has ${tensor.data.length} elements; its buffer was transferred or shrunk`);
+    }
     tensors[input.name] = tensor;
   }
   return tensors;
@@ -75,7 +79,7 @@ function asTensor(input: ValueInfo, feed: Tensor | TensorData, symbols: Readonly
     return fromArray(input, feed, symbols, model);
   }
   const { dtype, dims, data } = feed as Partial<Tensor>;
-  if (dtype === undefined || dims === undefined || data === undefined) {
+  if (!isObject(feed) || dtype === undefined || dims === undefined || data === undefined) {
     throw mismatch(model, `input "${input.name}" must be a Tensor or a typed array`);
   }
   return new Tensor(dtype, dims, data);
@@ -83,9 +87,12 @@ function asTensor(input: ValueInfo, feed: Tensor | TensorData, symbols: Readonly
 
 /** A bare array has the model's dims; one open dim may follow from its length. */
 function fromArray(input: ValueInfo, data: TensorData, symbols: ReadonlyMap<string, number>, model: string): Tensor {
-  const name = data.constructor?.name;
+  const name = arrayNameOf(data);
   if (name !== arrayOf(input.dtype).name && !(name === "Float16Array" && input.dtype === "float16")) {
-    throw mismatch(model, `input "${input.name}" must be ${input.dtype} (${arrayOf(input.dtype).name}) and is a ${name}`);
+    throw mismatch(model, `input "${input.name}" must be ${input.dtype} (${arrayOf(input.dtype).name}) and is ${name ?? kindOf(data)}`);
+  }
+  if (isDetached(data)) {
+    throw mismatch(model, `the buffer of input "${input.name}" was transferred elsewhere; pass an array that still has its data`);
   }
   const dims = input.dims.map((dim) => (typeof dim === "number" ? dim : (symbols.get(dim) ?? -1)));
   const open = dims.filter((dim) => dim < 0).length;
@@ -105,6 +112,9 @@ function fromArray(input: ValueInfo, data: TensorData, symbols: ReadonlyMap<stri
 
 /** Checks the `outputs` option of a run: all outputs, each a tensor of the right dtype and dims. @throws AclError 100018 */
 export function checkOutputs(variant: Variant, outputs: Results): void {
+  if (!isObject(outputs)) {
+    throw new AclError(100018, `run of ${variant.name}: outputs are ${kindOf(outputs)}; pass an object of tensors by output name`);
+  }
   for (const name of Object.keys(outputs)) {
     if (variant.port(name, "outputs") === undefined) {
       const names = variant.program.outputs.map((port) => port.name);
@@ -120,7 +130,15 @@ export function checkOutputs(variant: Variant, outputs: Results): void {
     if (tensor.dtype !== port.dtype || !sameDims(tensor.dims, port.dims)) {
       throw new AclError(100018, `run of ${variant.name}: ${text} and is ${tensor.dtype}[${tensor.dims.join(", ")}]`);
     }
+    if (tensor.data.byteLength !== port.sizeBytes) {
+      throw outputGone(variant.name, port.name);
+    }
   }
+}
+
+/** The array of an output has no longer the bytes that its dims need. */
+export function outputGone(model: string, output: string): AclError {
+  return new AclError(100018, `run of ${model}: the buffer of output "${output}" was transferred or shrunk; pass a tensor that has its data`);
 }
 
 /** The dims of all inputs as one string: what a variant is compiled for. */

@@ -72,8 +72,12 @@ export class Frame {
     words[this.#at + (Words.STATUS >> 2)] = UNTOUCHED;
   }
 
-  /** Queues a run on `stream`. */
+  /** Queues a run on `stream`, behind the run before: two at a time would write into each other's buffers. */
   launchOn(stream: StreamCore): void {
+    const { ranOn, sequence } = this;
+    if (ranOn !== stream && this.#machine.core.fence(ranOn.index) < sequence) {
+      stream.submit(TaskOp.WAIT, ranOn.index, sequence >>> 0, Math.floor(sequence / 2 ** 32));
+    }
     this.arm();
     this.ranOn = stream;
     this.sequence = stream.submit(TaskOp.RUN, this.address);

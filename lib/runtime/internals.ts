@@ -1,4 +1,6 @@
 /** What the public classes keep behind them, and how the runtime's files reach it. No public declaration mentions this file. */
+import type { AclError } from "../errors/acl-error";
+import { invalidParam, kindOf } from "../errors/make";
 import type { Context } from "./context";
 import type { ContextCore } from "./context-core";
 import type { Device } from "./device";
@@ -46,7 +48,16 @@ export const make = {} as {
   tensor(dtype: DtypeName, dims: readonly number[], data: TensorData): Tensor;
 };
 
-/** From a handle to what is behind it; each class fills in its own. */
+export function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+/** 107000: something else was given where a handle belongs. */
+export function noHandle(what: string, given: unknown): AclError {
+  return invalidParam(`${what} was expected and ${kindOf(given)} was given; pass what npurt returned`);
+}
+
+/** From a handle to what is behind it; each class fills in its own. Throws 107000 for anything that is no such handle. */
 export const coreOf = {} as {
   device(handle: Device): DeviceCore;
   context(handle: Context): ContextCore;

@@ -136,7 +136,7 @@ export function submitLaunch(stream: StreamCore, work: LaunchWork): number {
   const { fn, blocks, kinds, slots } = work;
   const { machine } = stream;
   const what = `launch of "${fn.name}"`;
-  stream.check();
+  stream.open();
   checkKernelDriver(stream.device, what);
   fn.binary.check(what);
   if (fn.binary.device.machine !== machine) {

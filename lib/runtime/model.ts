@@ -91,6 +91,17 @@ function orAbort<T>(work: Promise<T>, signal: AbortSignal | undefined, what: str
   });
 }
 
+/** Executors of one model show the same description: nobody may change it. */
+function freeze(info: ModelInfo): ModelInfo {
+  for (const value of [...info.inputs, ...info.outputs]) {
+    Object.freeze(value.dims);
+    Object.freeze(value);
+  }
+  Object.freeze(info.inputs);
+  Object.freeze(info.outputs);
+  return Object.freeze(info);
+}
+
 export class Model {
   readonly device: DeviceCore;
   readonly info: ModelInfo;
@@ -110,7 +121,7 @@ export class Model {
 
   private constructor(device: DeviceCore, source: ModelSource, options: ModelOptions, key: string, info: ModelInfo) {
     this.device = device;
-    this.info = info;
+    this.info = freeze(info);
     this.name = info.name || source.name;
     this.#source = source;
     this.#options = options;

@@ -1,7 +1,7 @@
 /** Options of Device.open: names, ranges, defaults. */
 import { readTopology } from "../host/topology";
 import { MAX_MEMORY_BYTES, MIN_MEMORY_BYTES } from "../host/memory";
-import { checkInteger, checkOptions, invalidParam, nearestName } from "../errors/make";
+import { checkInteger, checkOptions, invalidParam, kindOf, nearestName } from "../errors/make";
 
 export interface DeviceOptions {
   /** Which device, 0 to 63. Default: the first that is not open in this thread. */
@@ -93,7 +93,7 @@ export function resolveOptions(options: DeviceOptions): ResolvedOptions {
   const driver = options.driver ?? "threads";
   if (!DRIVERS.includes(driver)) {
     throw invalidParam(
-      `${where}: driver "${String(driver)}" is unknown; did you mean "${nearestName(String(driver), DRIVERS)}"? Valid: ${DRIVERS.join(", ")}`,
+      `${where}: driver ${kindOf(driver)} is unknown; did you mean "${nearestName(String(driver), DRIVERS)}"? Valid: ${DRIVERS.join(", ")}`,
     );
   }
   checkInteger(where, "cores", options.cores, 1, 64);
@@ -103,12 +103,12 @@ export function resolveOptions(options: DeviceOptions): ResolvedOptions {
   checkInteger(where, "watchdogMs", options.watchdogMs, 1, 2 ** 31 - 1);
   checkInteger(where, "spinUs", options.spinUs, 0, 1_000_000);
   checkInteger(where, "firstSequence", options.firstSequence, 0, 2 ** 50);
-  const trace = options.trace === true ? TRACE_RECORDS : options.trace || 0;
+  const trace = options.trace === true ? TRACE_RECORDS : options.trace === false ? 0 : (options.trace ?? 0);
   checkInteger(where, "trace", trace, 0, 2 ** 22);
   checkOptions(`${where}: faults`, options.faults, ["stall", "skippedWakeUp"]);
   for (const [name, value] of Object.entries(options.faults ?? {})) {
     if (typeof value !== "number" || !(value >= 0 && value <= 1)) {
-      throw invalidParam(`${where}: faults.${name} is ${String(value)}; pass a probability from 0 to 1`);
+      throw invalidParam(`${where}: faults.${name} is ${kindOf(value)}; pass a probability from 0 to 1`);
     }
   }
   checkCosts(where, driver, options.costs);

@@ -1,7 +1,7 @@
 /** A run with fixed buffers: its inputs and outputs are views of device memory, so nothing is copied. Launch it on any stream, as often as wanted. */
 import "./symbols";
 import { invalidHandle } from "../errors/make";
-import { coreOf, make } from "./internals";
+import { coreOf, make, isObject, noHandle } from "./internals";
 import type { Frame } from "./frame";
 import type { Model } from "./model";
 import type { TensorData } from "./tensor";
@@ -17,7 +17,12 @@ export class PreparedRun {
 
   static {
     make.prepared = (model, frame) => new PreparedRun(model, frame);
-    coreOf.prepared = (handle) => handle.#use();
+    coreOf.prepared = (handle) => {
+      if (!isObject(handle) || !(#frame in handle)) {
+        throw noHandle("a PreparedRun", handle);
+      }
+      return handle.#use();
+    };
   }
 
   private constructor(model: Model, frame: Frame) {

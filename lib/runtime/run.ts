@@ -6,7 +6,7 @@ import { NO_RING } from "../host/submitter";
 import { deviceFailure } from "./failures";
 import type { Frame } from "./frame";
 import type { Model } from "./model";
-import type { StreamCore } from "./stream-core";
+import type { LateEntry, StreamCore } from "./stream-core";
 import { Tensor, type TensorData } from "./tensor";
 import type { Feeds, Results } from "./types";
 import type { Variant } from "./variant";
@@ -29,11 +29,11 @@ function helpLimitNs(stream: StreamCore): number {
   return driver.coresUp > 0 ? asked : Math.max(asked, HELP_WHILE_BOOTING_NS);
 }
 
-/**
- * Runs a loaded frame on the calling thread if it is short and the stream is empty, else queues it.
- * True: it is done. False: `frame.sequence` of the stream is in flight.
- */
-export function start(frame: Frame, stream: StreamCore): boolean {
+/** DONE: it has run. QUEUED: `frame.sequence` of the stream is in flight. FULL: the stream's ring had no room; nothing happened. */
+export type Started = "DONE" | "QUEUED" | "FULL";
+
+/** Runs a loaded frame on the calling thread if it is short and the stream is empty, else queues it. Never waits for room. */
+export function start(frame: Frame, stream: StreamCore): Started {
   const { machine } = stream;
   const { core } = machine;
   frame.arm();
@@ -54,11 +54,31 @@ export function start(frame: Frame, stream: StreamCore): boolean {
         // Run here only because no core is up: the next one is for them. They boot when the result has been taken.
         setImmediate(() => machine.lost ?? machine.driver.kick());
       }
-      return done;
+      return done ? "DONE" : "QUEUED";
     }
   }
-  frame.sequence = machine.submit(stream.index, TaskOp.RUN, frame.address);
-  return false;
+  return queue(frame, stream);
+}
+
+/** Queues a loaded frame. */
+function queue(frame: Frame, stream: StreamCore): Started {
+  frame.arm();
+  frame.ranOn = stream;
+  const sequence = stream.machine.trySubmit(stream.index, TaskOp.RUN, frame.address);
+  if (sequence === 0) {
+    return "FULL";
+  }
+  frame.sequence = sequence;
+  return "QUEUED";
+}
+
+/** As `start`, but waits for room, blocking the thread. */
+export function startBlocking(frame: Frame, stream: StreamCore): boolean {
+  const started = start(frame, stream);
+  if (started === "FULL") {
+    frame.sequence = stream.machine.submit(stream.index, TaskOp.RUN, frame.address);
+  }
+  return started === "DONE";
 }
 
 /** A core was faster and has the run: it is nearly done, so looking is cheaper than sleeping. */
@@ -96,10 +116,15 @@ function failureOf(variant: Variant, frame: Frame): AclError {
   return deviceFailure(stream.machine, frame.status, frame.fault, where);
 }
 
+/** `slice` of a Buffer would be another view of its bytes. */
+function copyOf(data: TensorData): TensorData {
+  return data instanceof Uint8Array ? new Uint8Array(data) : data.slice();
+}
+
 function copyFeeds(feeds: Feeds): Feeds {
   const copies: Record<string, Tensor | TensorData> = {};
   for (const [name, feed] of Object.entries(feeds)) {
-    copies[name] = feed instanceof Tensor ? new Tensor(feed.dtype, feed.dims, feed.data.slice()) : feed.slice();
+    copies[name] = feed instanceof Tensor ? new Tensor(feed.dtype, feed.dims, copyOf(feed.data)) : copyOf(feed);
   }
   return copies;
 }
@@ -110,15 +135,24 @@ export interface RunControl {
   readonly outputs: Results | undefined;
 }
 
-/** A run that may have to wait for a frame, for cores, or both. Holds its model until the device has let go of the frame. */
-export class Run {
+/**
+ * A run that may have to wait for a frame, for room in its stream, for cores, or all of them. Holds its model until the device has let go of the frame.
+ * On a stream of the user's, runs that wait stand in the stream's own line, so that what is queued there keeps the order of the calls.
+ */
+export class Run implements LateEntry {
   readonly #model: Model;
   readonly #variant: Variant;
   readonly #control: RunControl;
   readonly #resolve: (results: Results) => void;
   readonly #reject: (error: unknown) => void;
   #settled = false;
+  /** It is in the ring, or never will be. */
+  #entered = false;
   #frame: Frame | undefined;
+  /** Made for this run alone, beyond the model's frames. */
+  #extraFrame = false;
+  /** Until they are in a frame. */
+  #feeds: Feeds | undefined;
 
   private constructor(model: Model, variant: Variant, control: RunControl, resolve: (results: Results) => void, reject: (error: unknown) => void) {
     this.#model = model;
@@ -126,76 +160,143 @@ export class Run {
     this.#control = control;
     this.#resolve = resolve;
     this.#reject = reject;
+    model.hold();
+    control.signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 
   static go(model: Model, variant: Variant, feeds: Feeds, control: RunControl): Promise<Results> {
     return new Promise((resolve, reject) => {
-      const run = new Run(model, variant, control, resolve, reject);
-      model.hold();
-      run.#begin(feeds);
+      new Run(model, variant, control, resolve, reject).#begin(feeds);
     });
   }
 
-  /** The rest of a run that `start` has queued. */
-  static follow(model: Model, variant: Variant, frame: Frame, control: RunControl): Promise<Results> {
+  /** The rest of a run whose loaded frame `start` has queued, or found no room for. */
+  static follow(model: Model, variant: Variant, frame: Frame, started: Started, control: RunControl): Promise<Results> {
     return new Promise((resolve, reject) => {
       const run = new Run(model, variant, control, resolve, reject);
-      model.hold();
-      run.#follow(frame, frame.ranOn);
+      run.#frame = frame;
+      run.#goOn(frame, frame.ranOn, started);
     });
   }
 
   #begin(feeds: Feeds): void {
-    const { signal } = this.#control;
-    signal?.addEventListener("abort", this.#onAbort, { once: true });
-    let frame: Frame | undefined;
+    const { stream } = this.#control;
     try {
-      frame = this.#variant.take();
-    } catch (error) {
-      this.#settle(error);
-      this.#model.drop();
-      return;
-    }
-    if (frame !== undefined) {
-      this.#launch(frame, feeds);
-      return;
-    }
-    // What is fed is taken now, as with every copy of pageable memory.
-    const copies = copyFeeds(feeds);
-    this.#variant.takeLater((later) => {
-      if (this.#settled) {
-        this.#release(later);
-      } else {
-        this.#launch(later, copies);
+      if (!stream?.hasLateEntries) {
+        const frame = this.#variant.take();
+        if (frame !== undefined) {
+          this.#launch(frame, feeds, start);
+          return;
+        }
       }
-    });
+      // What is fed is taken now, as with every copy of pageable memory.
+      this.#feeds = copyFeeds(feeds);
+    } catch (error) {
+      this.#leave(error);
+      return;
+    }
+    if (stream === undefined) {
+      this.tryEnter();
+    } else {
+      stream.enterLate(this);
+    }
   }
 
-  #launch(frame: Frame, feeds: Feeds): void {
+  /** Its turn has come: takes a frame when there is one. */
+  tryEnter(): void {
+    if (this.#frame !== undefined) {
+      return; // it has one, and waits for room
+    }
+    const go = (frame: Frame | undefined, error: unknown): void => {
+      if (frame === undefined) {
+        this.#leave(error);
+      } else if (this.#entered) {
+        this.#variant.give(frame);
+      } else {
+        // Many may come after each other here: the cores run them, not this thread.
+        this.#launch(frame, this.#feeds!, queue);
+      }
+    };
+    try {
+      const frame = this.#variant.take();
+      if (frame === undefined) {
+        this.#variant.takeLater(go);
+      } else {
+        go(frame, undefined);
+      }
+    } catch (error) {
+      this.#leave(error);
+    }
+  }
+
+  /** Something is submitted behind it now: it enters at once, with a frame of its own if need be, blocking while the ring is full. */
+  enterNow(): void {
+    if (this.#entered) {
+      return;
+    }
+    const stream = this.#control.stream!;
+    try {
+      if (this.#frame === undefined) {
+        const frame = this.#variant.take();
+        this.#extraFrame = frame === undefined;
+        this.#frame = frame ?? this.#variant.prepare();
+        this.#variant.load(this.#frame, this.#feeds!);
+      }
+      stream.checkEntry();
+      this.#goOn(this.#frame, stream, startBlocking(this.#frame, stream) ? "DONE" : "QUEUED");
+    } catch (error) {
+      this.#leave(error);
+    }
+  }
+
+  #launch(frame: Frame, feeds: Feeds, how: typeof start): void {
     this.#frame = frame;
     const stream = this.#control.stream ?? frame.stream;
     try {
-      stream.check();
+      stream.checkEntry();
       this.#variant.load(frame, feeds);
-      if (start(frame, stream)) {
-        this.#finish(frame);
-        return;
-      }
+      this.#goOn(frame, stream, how(frame, stream));
     } catch (error) {
-      this.#settle(error);
-      this.#release(frame);
-      return;
+      this.#leave(error);
     }
-    this.#follow(frame, stream);
   }
 
-  #follow(frame: Frame, stream: StreamCore): void {
-    this.#frame = frame;
+  #goOn(frame: Frame, stream: StreamCore, started: Started): void {
+    if (started === "FULL") {
+      this.#awaitRoom(frame, stream);
+      return;
+    }
+    this.#setEntered();
+    if (started === "DONE") {
+      this.#finish(frame);
+      return;
+    }
     stream.machine.whenReached(stream.index, frame.sequence, (error) => {
       if (error === undefined) {
         this.#finish(frame);
       } else {
         this.#settle(error);
+        this.#variant.fail(error);
+      }
+    });
+  }
+
+  #awaitRoom(frame: Frame, stream: StreamCore): void {
+    this.#control.stream?.enterLate(this);
+    stream.machine.whenReached(stream.index, stream.machine.roomAfter(stream.index), (error) => {
+      if (this.#entered) {
+        return;
+      }
+      if (error !== undefined) {
+        this.#leave(error);
+        this.#variant.fail(error);
+        return;
+      }
+      try {
+        stream.checkEntry();
+        this.#goOn(frame, stream, queue(frame, stream));
+      } catch (failure) {
+        this.#leave(failure);
       }
     });
   }
@@ -212,19 +313,44 @@ export class Run {
         this.#settle(error);
       }
     }
-    this.#release(frame);
+    this.#release();
   }
 
-  #release(frame: Frame): void {
+  #release(): void {
+    const frame = this.#frame;
     this.#frame = undefined;
-    this.#variant.give(frame);
+    if (frame !== undefined && this.#extraFrame) {
+      this.#variant.giveUp(frame);
+    } else if (frame !== undefined) {
+      this.#variant.give(frame);
+    }
     this.#model.drop();
   }
 
-  /** The caller is told at once; the frame stays out until the device has let go of it. */
+  /** Ends before the ring has seen it. */
+  #leave(error: unknown): void {
+    this.#settle(error);
+    if (!this.#entered) {
+      this.#setEntered();
+      this.#release();
+    }
+  }
+
+  #setEntered(): void {
+    this.#entered = true;
+    this.#feeds = undefined;
+    this.#control.stream?.entered(this);
+  }
+
+  /** The caller is told at once; a frame that the device has stays out until it has let go of it. */
   readonly #onAbort = (): void => {
-    this.#frame?.cancel(Code.TASK_ABORT_STOP);
-    this.#settle(aborted(`run of ${this.#variant.name}`, this.#control.signal?.reason));
+    const error = aborted(`run of ${this.#variant.name}`, this.#control.signal?.reason);
+    if (this.#entered) {
+      this.#frame?.cancel(Code.TASK_ABORT_STOP);
+      this.#settle(error);
+    } else {
+      this.#leave(error);
+    }
   };
 
   #settle(error: unknown): void {

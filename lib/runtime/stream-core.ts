@@ -1,8 +1,8 @@
 /** What is behind a Stream handle: checks, tasks, waiting, and the failure modes. */
 import { AclError } from "../errors/acl-error";
-import { aborted, checkInteger, checkOptions, invalidParam, notSupported } from "../errors/make";
+import { aborted, checkInteger, checkOptions, checkSignal, invalidParam, kindOf, notSupported } from "../errors/make";
 import { Code, Layout, Probe, Stream, StreamState, TaskOp } from "../host/layout";
-import type { Machine } from "../host/machine";
+import type { Machine, Outcome } from "../host/machine";
 import type { ContextCore } from "./context-core";
 import { type CopyShape, type Operand, resolve, transfer } from "./copy";
 import type { DeviceCore } from "./device-core";
@@ -21,15 +21,26 @@ const PROBES: Readonly<Record<string, Probe>> = {
   mix: Probe.MIX,
 };
 
-/** Checks `timeoutMs` and `signal`; -1 and undefined wait for ever. Returns the time-out to use. */
-export function checkWait(where: string, { timeoutMs, signal }: WaitOptions): number | undefined {
-  if (timeoutMs !== undefined && timeoutMs !== -1 && !(timeoutMs >= 1)) {
-    throw invalidParam(`${where}: timeoutMs is ${String(timeoutMs)}; pass at least 1, or -1 to wait for ever`);
+/** Checks the options of a wait; -1, Infinity and undefined wait for ever. Returns the time-out to use. */
+export function checkWait(where: string, options: WaitOptions): number | undefined {
+  checkOptions(where, options, ["timeoutMs", "signal"]);
+  const { timeoutMs, signal } = options;
+  if (timeoutMs !== undefined && timeoutMs !== -1 && (typeof timeoutMs !== "number" || !(timeoutMs >= 1))) {
+    throw invalidParam(`${where}: timeoutMs is ${kindOf(timeoutMs)}; pass at least 1, or -1 to wait for ever`);
   }
+  checkSignal(where, signal);
   if (signal?.aborted) {
     throw aborted(where, signal.reason);
   }
-  return timeoutMs === -1 ? undefined : timeoutMs;
+  return timeoutMs === -1 || timeoutMs === Number.POSITIVE_INFINITY ? undefined : timeoutMs;
+}
+
+/** Work that could not enter the stream when it was called: it waits in line for a frame or for room. */
+export interface LateEntry {
+  /** It stands first in line. */
+  tryEnter(): void;
+  /** Enters at once, blocking if it must. */
+  enterNow(): void;
 }
 
 export class StreamCore {
@@ -40,6 +51,10 @@ export class StreamCore {
   readonly generation: number;
   live = true;
   readonly #at: number;
+  /** In the order of their calls. */
+  #late: LateEntry[] = [];
+  readonly #lateWatchers = new Set<() => void>();
+  #destroyed: Promise<void> | undefined;
   /** Sequence up to which failures were reported. */
   #reported = 0;
 
@@ -59,15 +74,95 @@ export class StreamCore {
 
   /** Throws unless tasks may be submitted now: device, context, stream live and not stopped. */
   check(): void {
+    this.device.admit();
     this.context.check();
-    if (!this.live || this.machine.words[this.#at + (Stream.GENERATION >> 2)] !== this.generation) {
-      throw new AclError(107003, `${this.name} is destroyed; create another`);
+    this.#checkHandle();
+    this.context.checkLatch();
+  }
+
+  /** As `check`, for tasks that are submitted now: what stands in line was called before them, so it enters first. */
+  open(): void {
+    this.check();
+    this.#enterAll();
+  }
+
+  #enterAll(): void {
+    while (this.#late.length > 0) {
+      this.#late[0]!.enterNow();
+    }
+  }
+
+  /** Throws unless work that was accepted before may enter now. */
+  checkEntry(): void {
+    this.device.check();
+    if (this.machine.words[this.#at + (Stream.GENERATION >> 2)] !== this.generation) {
+      this.#checkHandle();
     }
     this.context.checkLatch();
   }
 
+  #checkHandle(): void {
+    if (!this.live || this.machine.words[this.#at + (Stream.GENERATION >> 2)] !== this.generation) {
+      throw new AclError(107003, `${this.name} is destroyed; create another`);
+    }
+  }
+
+  get hasLateEntries(): boolean {
+    return this.#late.length > 0;
+  }
+
+  /** Puts `entry` in line; does nothing if it stands there already. */
+  enterLate(entry: LateEntry): void {
+    if (!this.#late.includes(entry)) {
+      this.#late.push(entry);
+      if (this.#late.length === 1) {
+        entry.tryEnter();
+      }
+    }
+  }
+
+  /** `entry` is in the ring or has given up: the next one tries. */
+  entered(entry: LateEntry): void {
+    const at = this.#late.indexOf(entry);
+    if (at < 0) {
+      return;
+    }
+    this.#late.splice(at, 1);
+    for (const watcher of [...this.#lateWatchers]) {
+      watcher();
+    }
+    if (at === 0) {
+      this.#late[0]?.tryEnter();
+    }
+  }
+
+  /** Waits until what stands in line now has entered. */
+  #whenEntered(timeoutMs: number | undefined, signal: AbortSignal | undefined): Promise<Outcome> {
+    const last = this.#late.at(-1);
+    if (last === undefined) {
+      return Promise.resolve("reached");
+    }
+    return new Promise((resolve) => {
+      const finish = (outcome: Outcome): void => {
+        stopTimer?.();
+        signal?.removeEventListener("abort", onAbort);
+        this.#lateWatchers.delete(look);
+        resolve(outcome);
+      };
+      const onAbort = (): void => finish("aborted");
+      const look = (): void => {
+        if (!this.#late.includes(last)) {
+          finish("reached");
+        }
+      };
+      const stopTimer = timeoutMs === undefined ? undefined : this.machine.driver.timer(timeoutMs, () => finish("timeout"));
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#lateWatchers.add(look);
+    });
+  }
+
   submit(op: TaskOp, p0 = 0, p1 = 0, p2 = 0, p3 = 0, p4 = 0, p5 = 0): number {
-    this.check();
+    this.open();
     return this.machine.submit(this.index, op, p0, p1, p2, p3, p4, p5);
   }
 
@@ -77,7 +172,7 @@ export class StreamCore {
       return;
     }
     checkInteger("stream.nop", "count", count, 1, 2 ** 31);
-    this.check();
+    this.open();
     this.machine.submitMany(this.index, TaskOp.NOP, count);
   }
 
@@ -91,35 +186,38 @@ export class StreamCore {
   }
 
   transfer(shape: CopyShape): void {
-    this.check();
+    this.open();
     transfer(this, shape);
   }
 
   /** True if every task has retired, so that the host may act in stream order itself. Not in sim, whose point is the tasks. */
   get idle(): boolean {
-    return this.machine.driver.name !== "sim" && this.machine.core.fence(this.index) === this.machine.core.tail(this.index);
+    return (
+      this.#late.length === 0 && this.machine.driver.name !== "sim" && this.machine.core.fence(this.index) === this.machine.core.tail(this.index)
+    );
   }
 
   probe(kind: string, argument: number, word: number): void {
-    const probe = PROBES[kind];
+    const probe = typeof kind === "string" && Object.hasOwn(PROBES, kind) ? PROBES[kind] : undefined;
     if (probe === undefined) {
-      throw invalidParam(`stream.launch: probe "${kind}" is unknown; use one of ${Object.keys(PROBES).join(", ")}`);
+      throw invalidParam(`stream.launch: probe ${kindOf(kind)} is unknown; use one of ${Object.keys(PROBES).join(", ")}`);
     }
     if ((probe === Probe.RUNAWAY || probe === Probe.RUNAWAY_POLLING) && this.machine.driver.name !== "threads") {
       throw notSupported(`stream.launch: an endless probe would hang this thread on the ${this.machine.driver.name} driver; use "threads"`);
     }
+    checkInteger("stream.launch", "argument", argument, 0, 2 ** 32 - 1);
     this.submit(TaskOp.PROBE, probe, argument, word);
   }
 
   record(event: EventCore): void {
     this.#sameDevice(event, "record");
-    this.check();
+    this.open();
     this.machine.submitBy(this.index, () => this.machine.core.record(this.index, event.index));
   }
 
   waitEvent(event: EventCore): void {
     this.#sameDevice(event, "wait");
-    this.check();
+    this.open();
     this.machine.submitBy(this.index, () => this.machine.core.waitEvent(this.index, event.index));
   }
 
@@ -144,10 +242,17 @@ export class StreamCore {
   /** Waits for what is queued; reports no failure. */
   async drain(options: WaitOptions): Promise<void> {
     const where = `synchronize of ${this.name}`;
-    checkOptions("stream.synchronize", options, ["timeoutMs", "signal"]);
     const timeoutMs = checkWait(where, options);
-    const tail = this.machine.core.tail(this.index);
-    const outcome = await this.machine.wait(this.index, tail, timeoutMs, options.signal);
+    let outcome: Outcome = "reached";
+    let leftMs = timeoutMs;
+    if (this.#late.length > 0) {
+      const since = this.machine.driver.now();
+      outcome = await this.#whenEntered(timeoutMs, options.signal);
+      leftMs = timeoutMs === undefined ? undefined : Math.max(0, timeoutMs - (this.machine.driver.now() - since) / 1000);
+    }
+    if (outcome === "reached") {
+      outcome = await this.machine.wait(this.index, this.machine.core.tail(this.index), leftMs, options.signal);
+    }
     if (outcome === "timeout") {
       throw new AclError(507046, `${where} is not done after ${timeoutMs} ms: ${this.machine.describeHead(this.index)}`);
     }
@@ -161,6 +266,7 @@ export class StreamCore {
     const where = `synchronize of ${this.name}`;
     const limit = checkWait(where, timeoutMs === undefined ? {} : { timeoutMs });
     this.#checkLive();
+    this.#enterAll();
     if (!this.machine.block(this.index, this.machine.core.tail(this.index), limit ?? Number.POSITIVE_INFINITY)) {
       throw new AclError(507046, `${where} cannot finish: ${this.machine.describeHead(this.index)}`);
     }
@@ -207,7 +313,7 @@ export class StreamCore {
       this.machine.step(64);
     }
     this.machine.progress();
-    return core.fence(this.index) >= core.tail(this.index);
+    return this.#late.length === 0 && core.fence(this.index) >= core.tail(this.index);
   }
 
   /** Retires what is queued without running it; every later synchronize reports 107023. */
@@ -219,13 +325,16 @@ export class StreamCore {
   }
 
   async destroy(): Promise<void> {
-    if (!this.live) {
-      return;
-    }
     if (this.context.isDefault(this) && this.context.live) {
       throw new AclError(107003, `${this.name} is the default stream of its context and goes with it; destroy the context instead`);
     }
+    this.#destroyed ??= this.#destroy();
+    await this.#destroyed;
+  }
+
+  async #destroy(): Promise<void> {
     this.live = false;
+    await this.#whenEntered(undefined, undefined);
     this.context.streams.delete(this);
     const { machine } = this;
     for (;;) {

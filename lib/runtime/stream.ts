@@ -1,14 +1,14 @@
 /** Streams: first-in first-out queues of tasks. Calls return when the task is queued; `synchronize` says what became of it. */
 import "./symbols";
 import { AclError } from "../errors/acl-error";
-import { checkInteger, invalidParam } from "../errors/make";
+import { checkFunction, checkInteger, invalidParam, kindOf } from "../errors/make";
 import type { DtypeName } from "../graph/dtype";
-import { Layout, Stream as Words, StreamState, TaskOp } from "../host/layout";
+import { CONTEXT_LIMIT, Layout, Stream as Words, STREAM_LIMIT, StreamState, TaskOp } from "../host/layout";
 import type { DeviceBuffer } from "./buffer";
 import { sizeOfOperand } from "./copy";
 import type { Device } from "./device";
 import type { Event } from "./event";
-import { coreOf, make } from "./internals";
+import { coreOf, make, isObject, noHandle } from "./internals";
 import type { KernelFunction, KernelLaunchOptions } from "./kernel";
 import { PreparedRun } from "./prepared";
 import { StreamCore } from "./stream-core";
@@ -51,7 +51,12 @@ export class Stream {
 
   static {
     make.stream = (core) => new Stream(core);
-    coreOf.stream = (handle) => handle.#core;
+    coreOf.stream = (handle) => {
+      if (!isObject(handle) || !(#core in handle)) {
+        throw noHandle("a Stream", handle);
+      }
+      return handle.#core;
+    };
   }
 
   private constructor(core: StreamCore) {
@@ -136,14 +141,15 @@ export class Stream {
   /** As `memset`, with a pattern of 1, 2 or 4 bytes; `sizeBytes` is a multiple of it. */
   fill(target: Address, pattern: number, patternBytes: 1 | 2 | 4, sizeBytes = sizeOfOperand(target)): void {
     if (patternBytes !== 1 && patternBytes !== 2 && patternBytes !== 4) {
-      throw invalidParam(`stream.fill: patternBytes is ${String(patternBytes)}; pass 1, 2 or 4`);
+      throw invalidParam(`stream.fill: patternBytes is ${kindOf(patternBytes)}; pass 1, 2 or 4`);
     }
+    checkInteger("stream.fill", "pattern", pattern, -(2 ** 31), 2 ** 32 - 1);
     this.#fill("stream.fill", target, pattern >>> 0, patternBytes, sizeBytes);
   }
 
   #fill(what: string, target: Address, pattern: number, patternBytes: number, sizeBytes: number | undefined): void {
     if (sizeBytes === undefined || !Number.isInteger(sizeBytes) || sizeBytes < 0 || sizeBytes % patternBytes !== 0) {
-      throw invalidParam(`${what}: sizeBytes is ${String(sizeBytes)}; pass a whole multiple of ${patternBytes}`);
+      throw invalidParam(`${what}: sizeBytes is ${kindOf(sizeBytes)}; pass a whole multiple of ${patternBytes}`);
     }
     const offset = this.#core.localOffset(target, sizeBytes, `${what}: target`);
     if (sizeBytes > 0) {
@@ -157,6 +163,9 @@ export class Stream {
    * @see CANN aclrtValueWrite
    */
   writeValue(target: Address, value: bigint): void {
+    if (typeof value !== "bigint") {
+      throw invalidParam(`stream.writeValue: value is ${kindOf(value)}; pass a bigint`);
+    }
     const offset = this.#core.localOffset(target, 8, "stream.writeValue: target");
     if (offset % 8 !== 0) {
       throw new AclError(107008, `stream.writeValue: the address is not a multiple of 8; align it`);
@@ -166,6 +175,9 @@ export class Stream {
 
   /** Queues one run of a prepared program, or a probe. Results of a prepared run are in its output views after the next `synchronize`. */
   launch(work: PreparedRun | Probe): void {
+    if (!isObject(work)) {
+      throw invalidParam(`stream.launch: ${kindOf(work)} cannot be launched; pass what executor.prepare() returned`);
+    }
     if (work instanceof PreparedRun) {
       const frame = coreOf.prepared(work);
       frame.launchOn(this.#core);
@@ -196,6 +208,7 @@ export class Stream {
    * Tasks may start before it ends.
    */
   batch<T>(submit: () => T): T {
+    checkFunction("stream.batch", "submit", submit);
     return this.#core.machine.quietly(submit);
   }
 
@@ -250,6 +263,10 @@ export class Stream {
     const core = coreOf.device(device);
     core.check();
     const { machine } = core;
+    const whole = (value: unknown, limit: number): boolean => Number.isInteger(value) && (value as number) >= 0 && (value as number) < limit;
+    if (!isObject(token) || !whole(token.stream, STREAM_LIMIT) || !whole(token.context, CONTEXT_LIMIT)) {
+      throw invalidParam(`Stream.attach: ${kindOf(token)} is no token; pass what stream.share() returned`);
+    }
     const at = (Layout.STREAMS + token.stream * Words.SIZE) >> 2;
     const live = Atomics.load(machine.words, at + (Words.STATE >> 2)) !== StreamState.FREE;
     if (token.device !== device.id || !live || machine.words[at + (Words.GENERATION >> 2)] !== token.generation) {

@@ -1,8 +1,10 @@
 /** COPY_STRIDED: two tensor records in device memory describe the ends. */
 import { Tensor } from "../../asm/abi/program";
-import { invalidParam } from "../errors/make";
+import { invalidParam, kindOf } from "../errors/make";
 import { DTYPES } from "../graph/dtype";
 import { TaskOp } from "../host/layout";
+import { isObject } from "./internals";
+import { dtypeEntry } from "./tensor";
 import type { StridedView } from "./stream";
 import type { StreamCore } from "./stream-core";
 
@@ -47,16 +49,19 @@ interface Checked {
 }
 
 function check(core: StreamCore, view: StridedView, what: string): Checked {
+  if (!isObject(view)) {
+    throw invalidParam(`${what} is ${kindOf(view)}; pass { address, dtype, dims }`);
+  }
   const { dims, dtype, offsetBytes = 0 } = view;
-  const entry = DTYPES[dtype];
+  const entry = dtypeEntry(dtype);
   if (entry === undefined || entry.bytes === 0) {
-    throw invalidParam(`${what}: dtype "${String(dtype)}" is not held on a device`);
+    throw invalidParam(`${what}: dtype ${kindOf(dtype)} is not held on a device`);
   }
   if (!Array.isArray(dims) || dims.length > MAX_RANK || !dims.every((dim) => Number.isInteger(dim) && dim >= 0)) {
     throw invalidParam(`${what}: dims must be at most ${MAX_RANK} whole numbers`);
   }
   const strides = view.strides ?? rowMajorBytes(dims, entry.bytes);
-  if (strides.length !== dims.length || !strides.every(Number.isInteger) || !Number.isInteger(offsetBytes)) {
+  if (!Array.isArray(strides) || strides.length !== dims.length || !strides.every(Number.isInteger) || !Number.isInteger(offsetBytes)) {
     throw invalidParam(`${what}: strides must be ${dims.length} whole numbers of bytes, and offsetBytes one`);
   }
   const { low, high } = dims.includes(0) ? { low: 0, high: 0 } : extentOf(dims, strides, entry.bytes);
@@ -83,7 +88,7 @@ function write(words: Uint32Array, bytes: Uint8Array, at: number, view: Checked)
 
 /** Queues the copy. The records are staged: they go back to the pool when the task has retired. */
 export function submitStrided(core: StreamCore, target: StridedView, source: StridedView): void {
-  core.check();
+  core.open();
   const to = check(core, target, "stream.copy: target");
   const from = check(core, source, "stream.copy: source");
   if (to.dims.length !== from.dims.length || to.dims.some((dim, axis) => dim !== from.dims[axis])) {

@@ -1,9 +1,10 @@
 /** A tensor in host memory: what a run takes and gives. */
-import { invalidParam } from "../errors/make";
+import { AclError } from "../errors/acl-error";
+import { invalidParam, kindOf } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import { make } from "./internals";
 
-/** Elements in row-major order. float16 and bfloat16 are their bits; bool is 0 or 1; 2- and 4-bit types are one byte per element. */
+/** Elements in row-major order. float16 and bfloat16 are their bits (a Float16Array is taken as its bits); bool is 0 or 1; 2- and 4-bit types are one byte per element. */
 export type TensorData =
   | Float32Array
   | Float64Array
@@ -75,22 +76,51 @@ export function countOf(dims: readonly number[]): number {
   return count;
 }
 
+const typeTag = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)?.get as () => string | undefined;
+
+/** Name of the typed array that `data` is, of whatever realm or subclass; undefined if it is none. */
+export function arrayNameOf(data: unknown): string | undefined {
+  return typeTag.call(data);
+}
+
+/** What is known of a dtype; undefined if `dtype` names none. */
+export function dtypeEntry(dtype: unknown): (typeof DTYPES)[DtypeName] | undefined {
+  return typeof dtype === "string" && Object.hasOwn(DTYPES, dtype) ? DTYPES[dtype as DtypeName] : undefined;
+}
+
+/** Whether the buffer of `data` was transferred elsewhere: then its length, 0, says nothing. */
+export function isDetached(data: ArrayBufferView): boolean {
+  try {
+    new Uint8Array(data.buffer, 0, 0);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+function checkDims(where: string, dtype: DtypeName, dims: readonly number[]): void {
+  const entry = dtypeEntry(dtype);
+  if (entry === undefined || entry.bytes === 0) {
+    throw invalidParam(`${where}: dtype ${kindOf(dtype)} cannot be held on a device; use one of ${Object.keys(DTYPES).join(", ")} except string`);
+  }
+  if (!Array.isArray(dims) || !dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0)) {
+    throw invalidParam(
+      `${where}: dims are ${Array.isArray(dims) ? `[${dims.map(kindOf).join(", ")}]` : kindOf(dims)}; pass an array of whole numbers from 0 up`,
+    );
+  }
+}
+
 /** Data of a tensor that the runtime itself makes: no need to check it. */
 let trusted: TensorData | undefined;
 
 function checkTensor(dtype: DtypeName, dims: readonly number[], data: TensorData): void {
-  const entry = DTYPES[dtype];
-  if (entry === undefined || entry.bytes === 0) {
-    throw invalidParam(`Tensor: dtype "${String(dtype)}" cannot be held on a device; use one of ${Object.keys(DTYPES).join(", ")} except string`);
-  }
+  checkDims("Tensor", dtype, dims);
   const wanted = countOf(dims) * lanesOf(dtype);
-  const name = data?.constructor?.name;
-  const fits =
-    name === arrayOf(dtype).name || (name === "Float16Array" && dtype === "float16") || (name === "Buffer" && arrayOf(dtype) === Uint8Array);
-  if (!fits) {
-    throw invalidParam(`Tensor: ${dtype} is held in a ${arrayOf(dtype).name}, not in ${name ?? String(data)}`);
+  const name = arrayNameOf(data);
+  if (name !== arrayOf(dtype).name && !(name === "Float16Array" && dtype === "float16")) {
+    throw invalidParam(`Tensor: ${dtype} is held in a ${arrayOf(dtype).name}, not in ${name ?? kindOf(data)}`);
   }
-  if (!dims.every((dim) => Number.isInteger(dim) && dim >= 0) || data.length !== wanted) {
+  if (data.length !== wanted) {
     throw invalidParam(`Tensor: dims [${dims.join(", ")}] of ${dtype} need ${wanted} elements and data has ${data.length}`);
   }
 }
@@ -113,26 +143,40 @@ export class Tensor {
 
   /** @throws AclError 107000 if `data` is not the array of `dtype`, or does not have as many elements as `dims` */
   constructor(dtype: DtypeName, dims: readonly number[], data: TensorData) {
-    if (data !== trusted) {
+    if (trusted !== undefined && data === trusted) {
+      this.dims = dims;
+      this.data = data;
+    } else {
       checkTensor(dtype, dims, data);
+      // Copied and frozen: what was checked stays so.
+      this.dims = Object.freeze([...dims]);
+      this.data = arrayNameOf(data) === "Float16Array" ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data;
     }
     trusted = undefined;
     this.dtype = dtype;
-    this.dims = dims;
-    this.data = data;
   }
 
   /** A tensor of zeros. */
   static zeros(dtype: DtypeName, dims: readonly number[]): Tensor {
-    return new Tensor(dtype, dims, new (arrayOf(dtype))(countOf(dims) * lanesOf(dtype)));
+    checkDims("Tensor.zeros", dtype, dims);
+    const count = countOf(dims) * lanesOf(dtype);
+    let data: TensorData;
+    try {
+      data = new (arrayOf(dtype))(count);
+    } catch (error) {
+      throw new AclError(207001, `Tensor.zeros: ${dtype} [${dims.join(", ")}] has ${count} elements, more than an array can have here`, {
+        cause: error,
+      });
+    }
+    return new Tensor(dtype, dims, data);
   }
 
   /** A tensor whose dtype follows from its array: Float32Array is float32, BigInt64Array int64, Uint8Array uint8. */
-  static from(data: TensorData, dims: readonly number[] = [data.length]): Tensor {
-    const dtype = BY_ARRAY[data?.constructor?.name];
+  static from(data: TensorData, dims?: readonly number[]): Tensor {
+    const dtype = BY_ARRAY[arrayNameOf(data) ?? ""];
     if (dtype === undefined) {
-      throw invalidParam(`Tensor.from: pass a typed array, not ${data?.constructor?.name ?? String(data)}`);
+      throw invalidParam(`Tensor.from: pass a typed array of numbers, not ${kindOf(data)}`);
     }
-    return new Tensor(dtype, dims, data);
+    return new Tensor(dtype, dims ?? [data.length], data);
   }
 }

@@ -5,6 +5,7 @@ import { PoolTag } from "../host/layout";
 import type { Machine } from "../host/machine";
 import type { DataStore } from "./data-store";
 import type { DeviceCore } from "./device-core";
+import { outputGone } from "./feeds";
 import { Frame } from "./frame";
 import { make } from "./internals";
 import { arrayOf, Tensor } from "./tensor";
@@ -13,6 +14,8 @@ import type { Feeds, Results } from "./types";
 const ALIGN = 64;
 /** Arenas are bits of one 64-bit word. */
 const MOST_ARENAS = 64;
+
+export type FrameTaker = (frame: Frame | undefined, error: unknown) => void;
 
 export class Variant {
   readonly device: DeviceCore;
@@ -29,7 +32,7 @@ export class Variant {
   #made = 0;
   #prepared = 0;
   #freed = false;
-  readonly #waiting: ((frame: Frame) => void)[] = [];
+  readonly #waiting: FrameTaker[] = [];
   readonly #inputNames: readonly string[];
   readonly #inputArrays: readonly string[];
   readonly #outputNames: readonly string[];
@@ -41,6 +44,10 @@ export class Variant {
     this.program = program;
     this.data = data;
     this.#limit = frames;
+    // Results share the dims of their ports: nobody may change them.
+    for (const { dims } of [...program.inputs, ...program.outputs]) {
+      Object.freeze(dims);
+    }
     this.#inputNames = program.inputs.map((port) => port.name);
     this.#inputArrays = program.inputs.map((port) => arrayOf(port.dtype).name);
     this.#outputNames = program.outputs.map((port) => port.name);
@@ -83,9 +90,17 @@ export class Variant {
     return made;
   }
 
-  /** Calls `taken` with a frame when one is free; first come, first served. */
-  takeLater(taken: (frame: Frame) => void): void {
+  /** Calls `taken` with a frame when one is free, or with the error that there will be none; first come, first served. */
+  takeLater(taken: FrameTaker): void {
     this.#waiting.push(taken);
+  }
+
+  /** The device is gone, and the frames that are out with it. */
+  fail(error: unknown): void {
+    // One that gives up may let another one queue.
+    for (let taken = this.#waiting.shift(); taken !== undefined; taken = this.#waiting.shift()) {
+      taken(undefined, error);
+    }
   }
 
   give(frame: Frame): void {
@@ -93,7 +108,7 @@ export class Variant {
     if (next === undefined) {
       this.#free.push(frame);
     } else {
-      next(frame);
+      next(frame, undefined);
     }
   }
 
@@ -124,10 +139,10 @@ export class Variant {
       }
       const port = inputs[i]!;
       if (feed instanceof Tensor) {
-        if (feed.dtype !== port.dtype || !sameDims(feed.dims, port.dims)) {
+        if (feed.dtype !== port.dtype || !sameDims(feed.dims, port.dims) || feed.data.byteLength !== port.sizeBytes) {
           return false;
         }
-      } else if (feed.constructor?.name !== this.#inputArrays[i] || feed.byteLength !== port.sizeBytes) {
+      } else if (feed.constructor?.name !== this.#inputArrays[i] || feed.byteLength !== port.sizeBytes || !ArrayBuffer.isView(feed)) {
         return false;
       }
     }
@@ -153,7 +168,11 @@ export class Variant {
     const { outputs } = frame;
     if (into !== undefined) {
       for (let i = 0; i < outputs.length; i++) {
-        (into[this.#outputNames[i]!]!.data as Float32Array).set(outputs[i] as Float32Array);
+        const { data } = into[this.#outputNames[i]!]!;
+        if (data.byteLength !== outputs[i]!.byteLength) {
+          throw outputGone(this.name, this.#outputNames[i]!);
+        }
+        (data as Float32Array).set(outputs[i] as Float32Array);
       }
       return into;
     }
@@ -176,7 +195,8 @@ export class Variant {
     for (let i = 0; i < ports.length; i++) {
       const port = ports[i]!;
       const tensor = outputs[port.name];
-      if (!(tensor instanceof Tensor) || tensor.dtype !== port.dtype || !sameDims(tensor.dims, port.dims)) {
+      const fitting = tensor instanceof Tensor && tensor.dtype === port.dtype && sameDims(tensor.dims, port.dims);
+      if (!fitting || tensor.data.byteLength !== port.sizeBytes) {
         return false;
       }
     }
