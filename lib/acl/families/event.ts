@@ -19,7 +19,7 @@ import {
   noteReset,
   recordOf,
 } from "../events";
-import { type AclStream, checkLaunch, noteTask, ownStream, submitTask, timeoutOf } from "../streams";
+import { type AclStream, checkLaunch, noteTask, orderHooks, ownStream, submitTask, timeoutOf } from "../streams";
 import { call } from "../table";
 import { waitTimeoutMs } from "../timeouts";
 import { blockOn } from "../waiting";
@@ -66,6 +66,9 @@ function wait(stream: number, event: number, timeoutMs: number, what: string): v
       return; // counts as complete
     }
     throw invalidParam(`${what}: the event was never recorded, so the stream would wait for ever; call record_event first`);
+  }
+  for (const hook of orderHooks) {
+    hook(to, place.stream, place.sequence);
   }
   if (isComplete(from, place) || place.stream === to.index) {
     return;
