@@ -1,5 +1,7 @@
 "use strict";
 /** What the programs share: results checked, memory read and written. Each program runs by itself: `node test/acl/programs/NAME.cjs`. */
+const { execFileSync } = require("node:child_process");
+const { createHash } = require("node:crypto");
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
@@ -51,4 +53,36 @@ function gate() {
   };
 }
 
-module.exports = { acl, rt: acl.rt, util: acl.util, ok, codeOf, init, upload, download, gate };
+let binary;
+
+/** Loads the helper kernels, which are compiled once per machine. */
+function loadKernels() {
+  const source = path.join(__dirname, "..", "kernels", "helpers.ts");
+  const hash = createHash("sha256").update(fs.readFileSync(source)).digest("hex").slice(0, 16);
+  const target = path.join(os.tmpdir(), `npurt-programs-${hash}.wasm`);
+  if (!fs.existsSync(target)) {
+    const own = `${target}.${process.pid}`; // moved into place, since other programs may build at the same time
+    const flags = ["--runtime", "stub", "--importMemory", "--noExportMemory", "--noAssert", "--enable", "threads", "-O3", "--outFile", own];
+    execFileSync(process.execPath, [require.resolve("assemblyscript/bin/asc.js"), path.basename(source), ...flags], {
+      cwd: path.dirname(source),
+      stdio: "pipe",
+    });
+    fs.renameSync(own, target);
+  }
+  binary = ok(acl.rt.binary_load_from_file(target, []));
+  return binary;
+}
+
+/** Launches a helper kernel: addresses and numbers as its arguments. */
+function launch(stream, name, args, blocks = 1) {
+  const kernel = ok(acl.rt.binary_get_function(binary, name));
+  const list = ok(acl.rt.kernel_args_init(kernel));
+  for (const value of args) {
+    const bytes = value >= 2 ** 32 ? BigUint64Array.of(BigInt(value)) : Int32Array.of(value);
+    ok(acl.rt.kernel_args_append(list, bytes, bytes.byteLength));
+  }
+  ok(acl.rt.kernel_args_finalize(list));
+  return acl.rt.launch_kernel_with_config(kernel, blocks, stream, [], list);
+}
+
+module.exports = { acl, rt: acl.rt, util: acl.util, ok, codeOf, init, upload, download, gate, loadKernels, launch };
