@@ -47,6 +47,9 @@ function start(driver: string): Start {
     const { Worker } = threads;
     let workers = 0;
     threads.Worker = class extends Worker { constructor(...args) { super(...args); workers++; } };
+    // On a slow machine the clock must not boot the cores before the result is there.
+    const { setTimeout: realTimeout } = globalThis;
+    globalThis.setTimeout = (fire, delay, ...rest) => realTimeout(fire, delay * 1000, ...rest);
     builtins.clear();
     (async () => {
       const device = await Device.open({ driver: "${driver}", kernels: "base" });
@@ -54,6 +57,7 @@ function start(driver: string): Start {
       const executor = await Executor.load(${at("examples/digits/digits.onnx")}, { device, shapes: { image: dims } });
       await executor.run({ image: Tensor.zeros("float32", dims) });
       const answer = { required, first: loaded(), builtins: [...builtins], samples, workers };
+      globalThis.setTimeout = realTimeout;
       await device.ready();
       await device.close();
       console.log(JSON.stringify({ ...answer, workersLater: workers }));
