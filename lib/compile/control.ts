@@ -16,7 +16,10 @@ export function branchesOf(node: Node): readonly [Graph, Graph] {
   const graphs = BRANCHES.map((name) => {
     const graph = node.attributes.get(name);
     if (!isGraph(graph) || graph.outputs.length < node.outputs.length || graph.inputs.length > 0) {
-      throw new AclError(100023, `${describeNode(node)} needs the attribute "${name}": a graph without inputs and with ${node.outputs.length} outputs`);
+      throw new AclError(
+        100023,
+        `${describeNode(node)} needs the attribute "${name}": a graph without inputs and with ${node.outputs.length} outputs`,
+      );
     }
     return graph;
   });
@@ -76,7 +79,17 @@ export function* inferIf(node: Node, inferNodes: InferNodes): Generator<void, No
 function* inline(node: Node, graph: Graph, inferNodes: InferNodes): Generator<void, Node[]> {
   const results = node.outputs.flatMap((output, index): Node[] =>
     output
-      ? [{ name: `${node.name}.${output.name}`, op: "Identity", domain: "", opset: node.opset, inputs: [graph.outputs[index]], outputs: [output], attributes: new Map() }]
+      ? [
+          {
+            name: `${node.name}.${output.name}`,
+            op: "Identity",
+            domain: "",
+            opset: node.opset,
+            inputs: [graph.outputs[index]],
+            outputs: [output],
+            attributes: new Map(),
+          },
+        ]
       : [],
   );
   return yield* inferNodes([...graph.nodes, ...results]);
@@ -121,7 +134,13 @@ export function* lowerIf(program: LoweredProgram, node: Node, lowerNodes: LowerN
     [whenFalse, BRANCHES[1]],
   ] as const) {
     if (impossible.has(graph)) {
-      program.instructions.push({ op: "probe", probe: "unreachable", argument: 0, tiles: 1, node: `${node.name} (${name} does not fit these shapes)` });
+      program.instructions.push({
+        op: "probe",
+        probe: "unreachable",
+        argument: 0,
+        tiles: 1,
+        node: `${node.name} (${name} does not fit these shapes)`,
+      });
     } else {
       yield* lowerNodes(graph.nodes);
       targets.forEach((target, index) => target && b.copy(target, program.viewOf(graph.outputs[index]!)));

@@ -66,7 +66,7 @@ export const Elu = activation({
 export const Selu = activation({
   name: "Selu",
   newest: 22,
-  attributes: { alpha: float(1.67326319217681884765625), gamma: float(1.05070102214813232421875) },
+  attributes: { alpha: float(1.6732631921768188), gamma: float(1.0507010221481323) },
   real: (x, { alpha, gamma }) => gamma * (x > 0 ? x : alpha * Math.expm1(x)),
   strip: (s, x, c, { alpha, gamma }) =>
     s.op("mul", s.op("select", s.op("gt", x, c(0)), x, s.op("mul", s.op("sub", s.op("exp", x), c(1)), c(alpha))), c(gamma)),

@@ -196,9 +196,12 @@ export class Lowering {
   }
 
   /** Folds `axes` of `source`; `target` has the dims that are left, in order. */
-  reduce(fold: FoldName, target: View, source: View, axes: readonly number[]): void {
+  reduce(fold: FoldName, target: View, source: View, axes: readonly number[], after?: Strip): void {
     const kept = source.dims.map((_, axis) => axis).filter((axis) => !axes.includes(axis));
-    this.emit({ op: "reduce", fold, axes: axes.length, target, source: permuteView(source, [...kept, ...axes]) }, sizeOf(target.dims));
+    this.emit(
+      { op: "reduce", fold, axes: axes.length, target, source: permuteView(source, [...kept, ...axes]), ...(after ? { after } : {}) },
+      sizeOf(target.dims),
+    );
   }
 
   matmul(target: View, a: View, b: View, packed: boolean, epilogue?: Strip): void {

@@ -111,7 +111,10 @@ export const LRN = defineOp({
     const [before, channels] = [Math.floor((size - 1) / 2), x.dims[1]!];
     // Squares between zeros: every sum then has the same number of terms.
     const squares = b.temporary(type, x.dims.with(1, channels + size - 1), b.node.outputs[0]!.layout);
-    for (const [start, count] of [[0, before], [before + channels, size - 1 - before]] as const) {
+    for (const [start, count] of [
+      [0, before],
+      [before + channels, size - 1 - before],
+    ] as const) {
       b.map(sliceView(squares, 1, start, count), [], (s) => s.constant(register, 0));
     }
     b.map(sliceView(squares, 1, before, channels), [x], (s, v) => s.op("mul", v!, v!));

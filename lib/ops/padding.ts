@@ -112,7 +112,12 @@ export const Pad = defineOp({
     const { dtype, dims } = out!;
     const { begin, end } = padsOf(whole(pads)!, whole(axes), dims.length, "Pad");
     if (mode !== "constant") {
-      return [pickedTensor(data, dims.map((_, axis) => sourcesOf(mode, data.dims[axis]!, begin[axis]!, end[axis]!)))];
+      return [
+        pickedTensor(
+          data,
+          dims.map((_, axis) => sourcesOf(mode, data.dims[axis]!, begin[axis]!, end[axis]!)),
+        ),
+      ];
     }
     const part = kept(data.dims, begin, end);
     const result = elements(dtype, sizeOf(dims));
@@ -136,7 +141,11 @@ export const Pad = defineOp({
   lower: (b, { data, pads, value, axes }, { mode }) => {
     const { begin, end } = padsOf(whole(pads.constant)!, whole(axes?.constant), data.dims.length, b.what);
     if (mode !== "constant") {
-      lowerPicked(b, data.view, data.dims.map((dim, axis) => sourcesOf(mode, dim, begin[axis]!, end[axis]!)));
+      lowerPicked(
+        b,
+        data.view,
+        data.dims.map((dim, axis) => sourcesOf(mode, dim, begin[axis]!, end[axis]!)),
+      );
       return;
     }
     const part = kept(data.dims, begin, end);

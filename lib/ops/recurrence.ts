@@ -105,7 +105,8 @@ export function recurrence(layer: Layer, inputs: RecurrentInputs, given: Given, 
   const [time, batch] = given.layout ? [b, a] : [a, b];
   const [count, hidden] = [w.dims[0]!, r.dims[2]!];
   const results = types.map((type) => ({ ...type, data: new Float64Array(sizeOf(type.dims)) }));
-  const row = (t: number, n: number): number[] => Array.from({ length: size }, (_, i) => x.data[((given.layout ? n * time + t : t * batch + n) * size + i)] as number);
+  const row = (t: number, n: number): number[] =>
+    Array.from({ length: size }, (_, i) => x.data[(given.layout ? n * time + t : t * batch + n) * size + i] as number);
   for (let d = 0; d < count; d++) {
     const cell = cellOf(layer, inputs, d, given);
     for (let n = 0; n < batch; n++) {

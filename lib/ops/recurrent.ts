@@ -34,7 +34,14 @@ const directions = ({ direction }: Given): number => (direction === "bidirection
 /** Logical [time, batch, ...] of a view that `layout` may have the other way round. */
 const timeFirst = (view: View, layout: number): View => (layout ? permuteView(view, [1, 0, ...view.dims.map((_, axis) => axis).slice(2)]) : view);
 
-function check(layer: Layer, x: { readonly dims: readonly Dim[] }, w: { readonly dims: readonly Dim[] }, r: { readonly dims: readonly Dim[] }, given: Given, node: string): number {
+function check(
+  layer: Layer,
+  x: { readonly dims: readonly Dim[] },
+  w: { readonly dims: readonly Dim[] },
+  r: { readonly dims: readonly Dim[] },
+  given: Given,
+  node: string,
+): number {
   const [gates, count] = [gateCounts[layer], directions(given)];
   const [inputs, hidden] = [x.dims[2], r.dims[2] as number];
   if (!["forward", "reverse", "bidirectional"].includes(given.direction)) {
@@ -108,7 +115,15 @@ interface Operands {
 }
 
 /** [batch, hidden] that starts with direction `d` of `first` (or zeros) and is output `index`, if the node has that. */
-function stateOf(b: Lowering, index: number, first: Operand | undefined, d: number, layout: number, dims: readonly [number, number], whole: View | undefined): View {
+function stateOf(
+  b: Lowering,
+  index: number,
+  first: Operand | undefined,
+  d: number,
+  layout: number,
+  dims: readonly [number, number],
+  whole: View | undefined,
+): View {
   const pick = (view: View): View => {
     const directionFirst = layout ? permuteView(view, [1, 0, 2]) : view;
     const part = sliceView(directionFirst, 0, d, 1);
@@ -161,7 +176,15 @@ function lowerLayer(b: Lowering, layer: Layer, { x, w, r, bias, lengths, h, c, p
     const cell = layer === "LSTM" ? stateOf(b, 2, c, d, given.layout, [batch, hidden], wholes[1]) : undefined;
     const extra = peepholes ? peepholes.view : undefined;
     const hooks = extra && reshapeView(sliceView(extra, 0, d, 1), [3 * hidden])!;
-    b.rnn(kind, turn(target), turn(reshapeView(products, [time, batch, gates * hidden])!), recurrentWeights(b, directionOf(b, r, d), gates, hidden), state, cell, hooks ?? inner);
+    b.rnn(
+      kind,
+      turn(target),
+      turn(reshapeView(products, [time, batch, gates * hidden])!),
+      recurrentWeights(b, directionOf(b, r, d), gates, hidden),
+      state,
+      cell,
+      hooks ?? inner,
+    );
   }
 }
 
@@ -170,7 +193,16 @@ const CLOSE: Tolerance = { relative: 2e-5, absolute: 1e-5, why: "f32 sums and ac
 function layer(name: Layer, newest: number, extraInputs: readonly string[], samples: () => readonly Sample[]): AnyOp {
   return defineOp({
     names: { onnx: [name, newest] },
-    inputs: ["x", "w", "r", "bias?", "lengths?", "h?", ...extraInputs] as unknown as readonly ["x", "w", "r", "bias?", "lengths?", "h?", "c?", "peepholes?"],
+    inputs: ["x", "w", "r", "bias?", "lengths?", "h?", ...extraInputs] as unknown as readonly [
+      "x",
+      "w",
+      "r",
+      "bias?",
+      "lengths?",
+      "h?",
+      "c?",
+      "peepholes?",
+    ],
     outputs: name === "LSTM" ? 3 : 2,
     attributes: ATTRIBUTES,
     infer: ({ x, w, r }, given, { node, outputs }) => {
@@ -212,7 +244,11 @@ export const LSTM = layer("LSTM", 22, ["c?", "peepholes?"], () => [
 export const GRU = layer("GRU", 22, [], () => [
   sample("reset before", { ...inputs(3, [3, 2, 5, 6]), h: noise([1, 2, 6], 5) }, { outputs: 2 }),
   sample("reset after", inputs(3, [5, 2, 3, 16]), { outputs: 2, attributes: { linear_before_reset: 1 } }),
-  sample("reset after, no bias, both directions", { ...inputs(3, [4, 1, 3, 4], 2), bias: undefined }, { outputs: 2, attributes: { ...both, linear_before_reset: 1 } }),
+  sample(
+    "reset after, no bias, both directions",
+    { ...inputs(3, [4, 1, 3, 4], 2), bias: undefined },
+    { outputs: 2, attributes: { ...both, linear_before_reset: 1 } },
+  ),
   sample("backwards", inputs(3, [4, 1, 3, 5]), { outputs: 2, attributes: { direction: "reverse" as never } }),
 ]);
 export const RNN = layer("RNN", 22, [], () => [

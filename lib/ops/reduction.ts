@@ -1,12 +1,13 @@
 /** Folds over axes, and softmax, which is two of them around a strip. */
 import { normalizeAxis } from "../graph/dims";
 import { elements, isFloat, rowMajor, sizeOf, type Tensor, walk } from "../graph/tensor";
-import type { FoldName, View } from "../program/types";
+import type { FoldName, Strip, View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type AnyOp, type ConcreteType, defineOp, int, type Tolerance } from "./define";
 import type { Lowering } from "./lowering";
 import { numbersOf } from "./reshape";
 import { axesOf, noise, positive, ramp, rejects, type Sample, sample, values } from "./sample";
+import { StripBuilder, stripType } from "./strip-builder";
 import { attributeToInput, chain, setAttribute } from "./upgrade";
 import { broadcastView, permuteView } from "./views";
 
@@ -18,7 +19,7 @@ interface Fold {
 }
 
 /** Folds `axes` of a tensor in float64; the result keeps them as 1. */
-function foldAxes(data: Tensor, axes: readonly number[], { start, step, whole, finish = (total) => total }: Fold): Tensor {
+export function foldAxes(data: Tensor, axes: readonly number[], { start, step, whole, finish = (total) => total }: Fold): Tensor {
   const dims = data.dims.map((dim, axis) => (axes.includes(axis) ? 1 : dim));
   const count = sizeOf(data.dims) / Math.max(1, sizeOf(dims));
   const strides = rowMajor(dims).map((stride, axis) => (axes.includes(axis) ? 0 : stride));
@@ -35,7 +36,7 @@ function foldAxes(data: Tensor, axes: readonly number[], { start, step, whole, f
 
 const INT64_MIN = -(2n ** 63n);
 const INT64_MAX = 2n ** 63n - 1n;
-const FOLDS = {
+export const FOLDS = {
   sum: { start: 0, step: (a, b) => a + b, whole: { start: 0n, step: (a, b) => a + b } },
   mean: { start: 0, step: (a, b) => a + b, whole: { start: 0n, step: (a, b) => a + b }, finish: (total, count) => total / count },
   prod: { start: 1, step: (a, b) => a * b, whole: { start: 1n, step: (a, b) => a * b } },
@@ -49,22 +50,37 @@ const FOLDS = {
     step: (a, b) => (b < a || Number.isNaN(b) ? b : a),
     whole: { start: INT64_MAX, step: (a, b) => (b < a ? b : a) },
   },
+  sum_square: { start: 0, step: (a, b) => a + b * b, whole: { start: 0n, step: (a, b) => a + b * b } },
+  l1: { start: 0, step: (a, b) => a + Math.abs(b), whole: { start: 0n, step: (a, b) => a + (b < 0n ? -b : b) } },
 } satisfies Partial<Record<FoldName, Fold>>;
+
+/** What is done with the folded value. */
+interface Finish {
+  readonly strip: "sqrt" | "log";
+  readonly real: (total: number) => number;
+}
 
 /** Folds of truth values. */
 const BOOLEAN = { max: "any", min: "all" } as const;
 
 /** No axes listed means all, unless the node says it means none. */
-function axesFor(axes: readonly number[] | undefined, noop: number, rank: number, node: string): number[] {
+export function axesFor(axes: readonly number[] | undefined, noop: number, rank: number, node: string): number[] {
   if (!axes || axes.length === 0) {
     return noop ? [] : Array.from({ length: rank }, (_, axis) => axis);
   }
   return [...new Set(axes.map((axis) => normalizeAxis(axis, rank, node)))].sort((a, b) => a - b);
 }
-const listed = (axes: Tensor | undefined): number[] | undefined => axes && Array.from(axes.data as ArrayLike<number | bigint>, Number);
-const rounded = (value: Tensor, out: ConcreteType): Tensor => mapTensors({ real: (x) => x, whole: (x) => x }, [{ ...value, dims: out.dims }], out);
+export const listed = (axes: Tensor | undefined): number[] | undefined => axes && Array.from(axes.data as ArrayLike<number | bigint>, Number);
+export const rounded = (value: Tensor, out: ConcreteType): Tensor =>
+  mapTensors({ real: (x) => x, whole: (x) => x }, [{ ...value, dims: out.dims }], out);
 
-function reduction(name: string, fold: keyof typeof FOLDS, tolerance: Tolerance, samples: () => readonly Sample[] = () => []): AnyOp {
+function reduction(
+  name: string,
+  fold: keyof typeof FOLDS,
+  tolerance: Tolerance,
+  samples: () => readonly Sample[] = () => [],
+  finish?: Finish,
+): AnyOp {
   return defineOp({
     names: { onnx: [name, 18] },
     inputs: ["data", "axes?"],
@@ -73,25 +89,26 @@ function reduction(name: string, fold: keyof typeof FOLDS, tolerance: Tolerance,
     needs: ["axes"],
     infer: ({ data, axes }, { keepdims, noop_with_empty_axes }, { node }) => {
       if (!(data.dtype === "bool" && fold in BOOLEAN)) {
-        requireDtype(data.dtype, "number", node);
+        requireDtype(data.dtype, finish?.strip === "log" ? "float" : "number", node);
       }
       const folded = axesFor(numbersOf(axes, "axes", node), noop_with_empty_axes, data.dims.length, node);
       const dims = keepdims ? data.dims.map((dim, axis) => (folded.includes(axis) ? 1 : dim)) : data.dims.filter((_, axis) => !folded.includes(axis));
       return [{ dtype: data.dtype, dims }];
     },
     reference: ({ data, axes }, { noop_with_empty_axes }, [out]) => [
-      rounded(foldAxes(data, axesFor(listed(axes), noop_with_empty_axes, data.dims.length, name), FOLDS[fold]), out!),
+      finished(foldAxes(data, axesFor(listed(axes), noop_with_empty_axes, data.dims.length, name), FOLDS[fold]), out!, finish),
     ],
     lower: (b, { data, axes }, { noop_with_empty_axes }) => {
       const folded = axesFor(listed(axes?.constant), noop_with_empty_axes, data.dims.length, b.what);
-      if (folded.length === 0) {
+      if (folded.length === 0 && !finish && fold !== "l1" && fold !== "sum_square") {
         b.alias(data.view);
         return;
       }
-      const target = b.target();
-      const kept = data.dims.filter((_, axis) => !folded.includes(axis));
       const kind = (data.dtype === "bool" && BOOLEAN[fold as keyof typeof BOOLEAN]) || fold;
-      b.reduce(kind, { ...target, dims: kept, strides: rowMajor(kept).map((stride) => stride * strideUnit(target)) }, data.view, folded);
+      const place = foldedTarget(b, data.dims, folded);
+      // Folding no axis is folding one of a single element.
+      const source = folded.length > 0 ? data.view : { ...data.view, dims: [...data.dims, 1], strides: [...data.view.strides, 0] };
+      b.reduce(kind, place, source, folded.length > 0 ? folded : [data.dims.length], finish && finishStrip(place, finish.strip));
     },
     tolerance,
     samples: () => [
@@ -106,6 +123,30 @@ function reduction(name: string, fold: keyof typeof FOLDS, tolerance: Tolerance,
     ],
   });
 }
+const finished = (value: Tensor, out: ConcreteType, finish: Finish | undefined): Tensor =>
+  finish ? mapTensors({ real: finish.real }, [{ ...asFloats(value), dims: out.dims }], out) : rounded(value, out);
+const asFloats = (value: Tensor): Tensor => ({
+  ...value,
+  dtype: "float64",
+  data: Float64Array.from(value.data as ArrayLike<number | bigint>, Number),
+});
+
+function finishStrip(target: View, op: Finish["strip"]): Strip {
+  const strip = new StripBuilder(target.dims);
+  const type = stripType(target.dtype);
+  const value = strip.accumulator(type);
+  // Whole numbers take the way through f64.
+  strip.output(target, strip.op(op, type.startsWith("f") ? value : strip.cast(value, "f64")));
+  return strip.strip();
+}
+
+/** The output without the axes that were folded, whether the node keeps them as 1 or not. */
+export function foldedTarget(b: Lowering, dims: readonly number[], folded: readonly number[]): View {
+  const target = b.target();
+  const kept = dims.filter((_, axis) => !folded.includes(axis));
+  return { ...target, dims: kept, strides: rowMajor(kept).map((stride) => stride * strideUnit(target)) };
+}
+
 /** Targets of reductions are dense, so the innermost stride is the element. */
 const strideUnit = (target: {
   readonly strides: readonly number[];
@@ -125,6 +166,9 @@ export const ReduceMean = reduction("ReduceMean", "mean", SUMMED);
 export const ReduceProd = reduction("ReduceProd", "prod", { ...SUMMED, relative: 1e-5 });
 export const ReduceMax = reduction("ReduceMax", "max", EXACT, () => [int64(), bools()]);
 export const ReduceMin = reduction("ReduceMin", "min", EXACT, () => [int64(), bools()]);
+export const ReduceSumSquare = reduction("ReduceSumSquare", "sum_square", SUMMED, () => [int64()]);
+export const ReduceL1 = reduction("ReduceL1", "l1", SUMMED);
+export const ReduceL2 = reduction("ReduceL2", "sum_square", SUMMED, () => [], { strip: "sqrt", real: Math.sqrt });
 
 /** Before opset 13 softmax worked on the flattened rest of the shape, from `axis` (default 1) on. */
 const flattened = chain(setAttribute("$flattened", 1n), (form) => ({ ...form, attributes: new Map([["axis", 1n], ...form.attributes]) }));

@@ -34,7 +34,7 @@ export const FAMILIES: readonly Family[] = [
   { names: ["Transpose", "Concat", "Slice", "Split", "Expand", "Gather"], load: () => require("./movement") },
   { names: ["Pad"], load: () => require("./padding") },
   {
-    names: ["ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "Softmax", "LogSoftmax"],
+    names: ["ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "Softmax", "LogSoftmax"],
     load: () => require("./reduction"),
   },
   { names: ["MatMul", "Gemm"], load: () => require("./matmul") },
@@ -49,6 +49,11 @@ export const FAMILIES: readonly Family[] = [
   },
   { names: ["Resize", "Upsample"], load: () => require("./resize") },
   { names: ["LSTM", "GRU", "RNN"], load: () => require("./recurrent") },
+  { names: ["ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin"], load: () => require("./position") },
+  {
+    names: ["LayerNormalization", "RMSNormalization", "InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization"],
+    load: () => require("./layernorm"),
+  },
   { names: ["ScatterND", "Range"], load: () => require("./scatter") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
 ];

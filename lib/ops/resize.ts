@@ -192,7 +192,15 @@ function lowerAxes(b: Lowering, x: Operand, taps: readonly (Taps | undefined)[],
     changed.forEach(({ rows, axis }, i) => {
       const last = i === changed.length - 1;
       const next = last ? target : b.temporary("float32", now.dims.with(axis, rows.length), order);
-      isPick(rows) ? copyPicked(b, next, now, axis, rows.map((row) => row[0]!.index)) : multiplyAxis(b, next, now, axis, rows, order);
+      isPick(rows)
+        ? copyPicked(
+            b,
+            next,
+            now,
+            axis,
+            rows.map((row) => row[0]!.index),
+          )
+        : multiplyAxis(b, next, now, axis, rows, order);
       now = next;
     });
     fillOutside(b, target, taps, outside);

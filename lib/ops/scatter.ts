@@ -34,7 +34,9 @@ function blockOf(positions: readonly (readonly number[])[], counts: readonly num
   const strides = rowMajor(counts);
   const steps = counts.map((count, axis) => start.map((at, i) => (count > 1 ? positions[strides[axis]!]![i]! - at : 0)));
   const even = positions.every((position, index) =>
-    position.every((at, i) => at === counts.reduce((sum, count, axis) => sum + (Math.floor(index / strides[axis]!) % count) * steps[axis]![i]!, start[i]!)),
+    position.every(
+      (at, i) => at === counts.reduce((sum, count, axis) => sum + (Math.floor(index / strides[axis]!) % count) * steps[axis]![i]!, start[i]!),
+    ),
   );
   return even ? { start, steps } : undefined;
 }
@@ -111,7 +113,11 @@ export const ScatterND = defineOp({
   samples: () => [
     sample("rows", { data: ramp([4, 3]), indices: fixed(values("int64", [2, 1], [3n, -4n])), updates: ramp([2, 3], 5) }),
     sample("a block", { data: ramp([4, 5]), indices: fixed(values("int64", [2, 2, 2], [1n, 1n, 1n, 3n, 2n, 1n, 2n, 3n])), updates: ramp([2, 2], 5) }),
-    sample("elements", { data: ramp([4, 4, 2]), indices: fixed(values("int64", [3, 3], [0n, 1n, 0n, 3n, 3n, 1n, 2n, 0n, 0n])), updates: ramp([3], 5) }),
+    sample("elements", {
+      data: ramp([4, 4, 2]),
+      indices: fixed(values("int64", [3, 3], [0n, 1n, 0n, 3n, 3n, 1n, 2n, 0n, 0n])),
+      updates: ramp([3], 5),
+    }),
     rejects("index outside", { data: ramp([4]), indices: fixed(values("int64", [1, 1], [4n])), updates: ramp([1]) }, 100021, /index 4/),
     rejects("indices at run time", { data: ramp([4]), indices: values("int64", [1, 1], [0n]), updates: ramp([1]) }, 100024, /computed at run time/),
   ],
@@ -157,7 +163,14 @@ export const Range = defineOp({
     }
     return [{ ...out!, data }];
   },
-  lower: (b, inputs, attributes) => b.alias(b.computed(Range.reference({ start: inputs.start.constant!, limit: inputs.limit.constant!, delta: inputs.delta.constant! } as never, attributes, [{ dtype: b.dtype(), dims: b.dims() }])[0]!)),
+  lower: (b, inputs, attributes) =>
+    b.alias(
+      b.computed(
+        Range.reference({ start: inputs.start.constant!, limit: inputs.limit.constant!, delta: inputs.delta.constant! } as never, attributes, [
+          { dtype: b.dtype(), dims: b.dims() },
+        ])[0]!,
+      ),
+    ),
   samples: () => [
     sample("up", { start: scalar(1, "int64"), limit: scalar(9, "int64"), delta: scalar(3, "int64") }),
     sample("down, floats", { start: scalar(1), limit: scalar(-1), delta: scalar(-0.5) }),

@@ -48,7 +48,13 @@ export function encodeRnn(instruction: Extract<Instruction, { op: "rnn" }>, tabl
   }
   const operands = views.map((view) => (view === weights ? table.add(view, [packedRnnSize(form.gates, hidden)], [4]) : table.add(view)));
   const stepNs = form.gates * (hidden * padded(hidden) * 0.12 + padded(hidden) * 2) + 50;
-  return { op: Opcode.RNN, tiles: Math.max(1, batch), costNs: batch * steps * stepNs, operands, params: [form.kind, form.gates, extra ? form.extra : 0] };
+  return {
+    op: Opcode.RNN,
+    tiles: Math.max(1, batch),
+    costNs: batch * steps * stepNs,
+    operands,
+    params: [form.kind, form.gates, extra ? form.extra : 0],
+  };
 }
 
 /** @returns what is wrong, or undefined */
@@ -56,7 +62,7 @@ export function rnnFault(it: InstructionRecord, tensors: readonly TensorRecord[]
   const [kind, gates, extra] = it.params as [number, number, number];
   const form = Object.values(KINDS).find((each) => each.kind === kind);
   const [target, source, weights, state, cell, more] = tensors;
-  if (!form || gates !== form.gates || (extra !== 0 && extra !== form.extra) || !cell || (extra > 0) !== (more !== undefined) || tensors.length > 6) {
+  if (!form || gates !== form.gates || (extra !== 0 && extra !== form.extra) || !cell || extra > 0 !== (more !== undefined) || tensors.length > 6) {
     return "is no recurrence that exists";
   }
   if (kind === RnnKind.GRU_RESET_AFTER && extra === 0) {

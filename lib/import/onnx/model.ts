@@ -206,7 +206,9 @@ class GraphImporter {
       throw new AclError(100013, `graph "${this.proto.name}" has no outputs`);
     }
     const missing = nodes.flatMap((node) =>
-      node.inputs.filter((input) => input && !input.constant && !this.captured.has(input) && !this.#produced.has(input)).map((input) => `"${input!.name}" (read by node "${node.name}")`),
+      node.inputs
+        .filter((input) => input && !input.constant && !this.captured.has(input) && !this.#produced.has(input))
+        .map((input) => `"${input!.name}" (read by node "${node.name}")`),
     );
     if (missing.length > 0) {
       throw new AclError(100013, `the graph reads values that nothing produces: ${missing.join(", ")}`);

@@ -15,7 +15,15 @@ const x = tensor("float32", [3], [1, -2, 3]);
 const truth = (value: boolean) => tensor("bool", [], [value ? 1 : 0]);
 
 const open = (node: NodeInit) =>
-  model({ nodes: [node], inputs: [{ name: "c", dtype: "bool", dims: [] }, { name: "x", dims: [3] }], outputs: [{ name: "y" }], constants });
+  model({
+    nodes: [node],
+    inputs: [
+      { name: "c", dtype: "bool", dims: [] },
+      { name: "x", dims: [3] },
+    ],
+    outputs: [{ name: "y" }],
+    constants,
+  });
 
 describe("If", () => {
   test.each([
@@ -66,7 +74,10 @@ describe("If", () => {
         ifNode(branch({ op: "Exp", inputs: ["before"], outputs: ["result"] }), branch({ op: "Sqrt", inputs: ["before"], outputs: ["result"] })),
         { op: "Sub", inputs: ["y", "before"], outputs: ["z"] },
       ],
-      inputs: [{ name: "c", dtype: "bool", dims: [] }, { name: "x", dims: [3] }],
+      inputs: [
+        { name: "c", dtype: "bool", dims: [] },
+        { name: "x", dims: [3] },
+      ],
       outputs: [{ name: "z" }],
     });
     for (const value of [true, false]) {
