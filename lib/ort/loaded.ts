@@ -6,18 +6,25 @@
  */
 import fs from "node:fs/promises";
 import path from "node:path";
-import { modelInfo } from "../compile/bind";
+import type { modelInfo } from "../compile/bind";
 import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { invalidHandle } from "../errors/make";
-import { importOnnx } from "../import/onnx/model";
+import type { importOnnx } from "../import/onnx/model";
 import { Executor, type LoadOptions } from "../runtime/executor";
 import { checkFeeds } from "../runtime/feeds";
 import type { Tensor } from "../runtime/tensor";
-import { withValues } from "./specialize";
+import type { withValues } from "./specialize";
 
 export type ModelSource = string | Uint8Array;
 type Tensors = Readonly<Record<string, Tensor>>;
+
+/** Few models need these, so they are loaded by the first that does. */
+const late = {
+  modelInfo: (...args: Parameters<typeof modelInfo>) => (require("../compile/bind") as { modelInfo: typeof modelInfo }).modelInfo(...args),
+  importOnnx: (...args: Parameters<typeof importOnnx>) => (require("../import/onnx/model") as { importOnnx: typeof importOnnx }).importOnnx(...args),
+  withValues: (...args: Parameters<typeof withValues>) => (require("./specialize") as { withValues: typeof withValues }).withValues(...args),
+};
 
 /** Errors that other sizes or values may not have: shapes that do not fit, attributes or forms that depend on them. */
 const MAY_DEPEND_ON_FEEDS: ReadonlySet<unknown> = new Set([100017, 100021, 100024, 100026]);
@@ -67,9 +74,9 @@ export class LoadedModel {
       }
       const bytes = typeof source === "string" ? await fs.readFile(source) : source;
       const folder = typeof source === "string" ? path.dirname(path.resolve(source)) : undefined;
-      const info = modelInfo(importOnnx(bytes, folder));
+      const info = late.modelInfo(late.importOnnx(bytes, folder));
       const choices = choicesOf(info.inputs);
-      if (choices.length === 0) {
+      if (choices.length === 0 || info.inputs.some(({ dtype }) => dtype === "string")) {
         throw error;
       }
       return new LoadedModel(info, options, undefined, { bytes, folder, cause: error, choices });
@@ -127,7 +134,7 @@ export class LoadedModel {
     }
     const { bytes, folder } = this.#deferred!;
     const shapes = Object.fromEntries(Object.entries(feeds).map(([name, { dims }]) => [name, dims]));
-    const model = Object.keys(values).length === 0 ? bytes : withValues(bytes, values);
+    const model = Object.keys(values).length === 0 ? bytes : late.withValues(bytes, values);
     const executor = Executor.load(model, { ...this.#options, ...(folder === undefined ? {} : { folder }), shapes });
     const entry = { executor, users: 1 };
     this.#entries.set(key, entry);
