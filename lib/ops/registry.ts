@@ -54,6 +54,11 @@ export const FAMILIES: readonly Family[] = [
     names: ["LayerNormalization", "RMSNormalization", "InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization"],
     load: () => require("./layernorm"),
   },
+  { names: ["Tile", "DepthToSpace", "SpaceToDepth", "Trilu", "OneHot", "CumSum"], load: () => require("./arrange") },
+  {
+    names: [...["Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Round", "Sign", "IsNaN", "IsInf"]],
+    load: () => require("./functions"),
+  },
   { names: ["ScatterND", "Range"], load: () => require("./scatter") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
 ];

@@ -21,7 +21,7 @@ interface Unary {
 
 const none = (): readonly Sample[] => [];
 
-function unary({ name, newest, strip, real, whole, takes, tolerance = EXACT, samples = none }: Unary): AnyOp {
+export function unary({ name, newest, strip, real, whole, takes, tolerance = EXACT, samples = none }: Unary): AnyOp {
   return defineOp({
     names: { onnx: [name, newest] },
     inputs: ["x"],
