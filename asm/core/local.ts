@@ -1,6 +1,6 @@
 /** Core-local registers: who this instance is. A host thread's instance has a thread id and, if it may run device code, a core record too. */
 import { Core, CoreState, Header, KERNEL_SCRATCH_BYTES, Layout, Phase, WORKER_LIMIT } from "../abi/device";
-import { bind } from "../kernels/micro";
+import { bind } from "../micro/module";
 
 /** Address of this core's record; 0 = this instance runs no device code. */
 export let me: usize = 0;

@@ -6,7 +6,7 @@
 import { Instruction } from "../abi/program";
 import { ConvBlock, ConvMode } from "../abi/isa";
 import { canonicalF32 } from "../micro/load";
-import { convolve, depthwise, depthwiseRow, gemm, panelColumns } from "./micro";
+import { convolve, depthwise, depthwiseRow, gemm, panelColumns } from "../micro/module";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, record, stride } from "./view";
 import {

@@ -5,7 +5,7 @@
 import { Dtype, Instruction } from "../abi/program";
 import { canonicalF32, canonicalF64 } from "../micro/load";
 import { transpose4 } from "./copy";
-import { gemm, pack, panelColumns } from "./micro";
+import { gemm, pack, panelColumns } from "../micro/module";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, dtypeOf, offsetAt, rank, record, stride } from "./view";
 

@@ -1,7 +1,7 @@
 /** SOFTMAX and NORM: functions of whole f32 rows. The innermost dim of every view is dense; the dims before it number the rows. One tile = a run of rows. */
 import { Instruction } from "../abi/program";
 import { canonicalF32 } from "../micro/load";
-import { layerNormRows, softmaxRows } from "./micro";
+import { layerNormRows, softmaxRows } from "../micro/module";
 import { addressOf, dim, offsetAt, rank, record, stride } from "./view";
 
 let target: usize = 0;

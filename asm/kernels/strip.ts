@@ -7,7 +7,7 @@ import {
 } from "../abi/strip";
 import { Instruction } from "../abi/program";
 import { canonicalF32, canonicalF64, isRegister, loadElements, sizeShift, storeElements, typeShift } from "../micro/load";
-import { strip } from "./micro";
+import { strip } from "../micro/module";
 import { addressOf, dim, dtypeOf, rank, record, walk } from "./view";
 import { vectorF32, vectorF64, vectorI32, vectorI64, vectorU32 } from "./strip-vector";
 import { scalar } from "./strip-scalar";

@@ -3,7 +3,7 @@ import { KERNEL_SCRATCH_BYTES } from "../abi/device";
 import { Instruction } from "../abi/program";
 import { ConvBlock } from "../abi/isa";
 import { canonicalF32 } from "../micro/load";
-import { winogradConvolve } from "./micro";
+import { winogradConvolve } from "../micro/module";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, record, stride } from "./view";
 

@@ -1,81 +1,81 @@
 /**
  * The functions of the micro module as the core imports them: an instance of the build that the host chose (lib/host/kernels.ts), bound to scratch
- * of this core, stands behind `env`. What each does is said in asm/micro/gen. A call costs 5 to 10 ns, so each does a whole block of work.
+ * of this core, stands behind `micro`. What each does is said in asm/micro/gen. A call costs 5 to 10 ns, so each does a whole block of work.
  */
 
-@external("env", "panelColumns")
+@external("micro", "panelColumns")
 export declare function panelColumns(): u32;
-@external("env", "tileRows")
+@external("micro", "tileRows")
 export declare function tileRows(): u32;
-@external("env", "chooseRows")
+@external("micro", "chooseRows")
 export declare function chooseRows(rows: u32): void;
-@external("env", "pack")
+@external("micro", "pack")
 export declare function pack(source: usize, rowPitch: usize, columnPitch: usize, depth: u32, columns: u32, target: usize): void;
-@external("env", "gemm")
+@external("micro", "gemm")
 export declare function gemm(
   rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize, first: u32,
 ): void;
-@external("env", "convolve")
+@external("micro", "convolve")
 export declare function convolve(
   rows: u32, columns: u32, segments: u32, depth: u32, table: usize, tablePitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize,
   first: u32,
 ): void;
-@external("env", "depthwise")
+@external("micro", "depthwise")
 export declare function depthwise(
   pixels: u32, channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize,
 ): void;
-@external("env", "depthwiseRow")
+@external("micro", "depthwiseRow")
 export declare function depthwiseRow(
   kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize,
   target: usize, targetPitch: usize,
 ): u32;
-@external("env", "winogradInput")
+@external("micro", "winogradInput")
 export declare function winogradInput(
   source: usize, height: u32, width: u32, channels: u32, padTop: u32, padLeft: u32, across: u32, first: u32, count: u32, target: usize,
   plane: usize,
 ): void;
-@external("env", "winogradOutput")
+@external("micro", "winogradOutput")
 export declare function winogradOutput(
   source: usize, plane: usize, channels: u32, across: u32, first: u32, count: u32, target: usize, height: u32, width: u32, pixelPitch: usize,
 ): void;
-@external("env", "winogradWeights")
+@external("micro", "winogradWeights")
 export declare function winogradWeights(
   source: usize, rowPitch: usize, columnPitch: usize, inputPitch: usize, outputPitch: usize, inputs: u32, outputs: u32, target: usize,
 ): void;
-@external("env", "winogradWork")
+@external("micro", "winogradWork")
 export declare function winogradWork(inputs: u32, outputs: u32, count: u32): usize;
-@external("env", "winogradConvolve")
+@external("micro", "winogradConvolve")
 export declare function winogradConvolve(
   source: usize, height: u32, width: u32, inputs: u32, padTop: u32, padLeft: u32, weights: usize, target: usize, outHeight: u32, outWidth: u32,
   outputs: u32, targetPitch: usize, first: u32, count: u32, work: usize,
 ): void;
-@external("env", "strip")
+@external("micro", "strip")
 export declare function strip(code: u32, target: usize, end: usize, a: usize, aStep: usize, b: usize, bStep: usize, c: usize, cStep: usize): u32;
-@external("env", "softmaxRows")
+@external("micro", "softmaxRows")
 export declare function softmaxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize): void;
-@external("env", "layerNormRows")
+@external("micro", "layerNormRows")
 export declare function layerNormRows(
   rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize, gamma: usize, beta: usize, epsilon: f32,
 ): void;
-@external("env", "sumRows")
+@external("micro", "sumRows")
 export declare function sumRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize): void;
-@external("env", "maxRows")
+@external("micro", "maxRows")
 export declare function maxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize): void;
-@external("env", "sumColumns")
+@external("micro", "sumColumns")
 export declare function sumColumns(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, first: u32): void;
-@external("env", "maxColumns")
+@external("micro", "maxColumns")
 export declare function maxColumns(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, first: u32): void;
-@external("env", "integerStep")
+@external("micro", "integerStep")
 export declare function integerStep(): u32;
-@external("env", "integerPanelBytes")
+@external("micro", "integerPanelBytes")
 export declare function integerPanelBytes(depth: u32): usize;
-@external("env", "packInteger")
+@external("micro", "packInteger")
 export declare function packInteger(source: usize, rowPitch: usize, columnPitch: usize, depth: u32, columns: u32, target: usize, sums: usize): void;
-@external("env", "gemmInteger")
+@external("micro", "gemmInteger")
 export declare function gemmInteger(
   rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, start: usize, c: usize, cPitch: usize,
 ): void;
-@external("env", "scratchBytes")
+@external("micro", "scratchBytes")
 export declare function scratchBytes(): usize;
-@external("env", "bind")
+@external("micro", "bind")
 export declare function bind(address: usize): void;
