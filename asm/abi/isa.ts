@@ -16,6 +16,7 @@ export enum Opcode {
   NORM, // T0 = (x - mean) / sqrt(variance + e) * T2 + T3 over the rows of T1 (f32, innermost dim dense); P0 rows per tile, P1 e as bits of an f32
   KERNEL, // one block of a user's kernel per tile; P0 offset of its Launch, P1 time limit in ms (0 = the watchdog's). Never in a compiled program
   RNN, // T0 [time, batch, hidden] from T1 [time, batch, gates * hidden] and packed weights T2; states T3 and T4 (LSTM) move on; P0 RnnKind, P1 gates, P2 gates in T5
+  GATHER, // T0 [outer, count, inner] = rows of T1 [outer, size, inner] named by T2 [count], int32 or int64; P0 rows per tile
 }
 
 export enum Fold { SUM, MEAN, MAX, MIN, PROD, SUM_SQUARE, L1, LOG_SUM_EXP, ALL, ANY, ARG_MAX, ARG_MIN }

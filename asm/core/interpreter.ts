@@ -4,6 +4,7 @@ import { Opcode } from "../abi/isa";
 import { runConv } from "../kernels/conv";
 import { runCopy } from "../kernels/copy";
 import { runMap } from "../kernels/strip";
+import { runGather } from "../kernels/gather";
 import { runMatmul } from "../kernels/matmul";
 import { runPool } from "../kernels/pool";
 import { runProbe } from "../kernels/probe";
@@ -29,6 +30,7 @@ export function executeTile(program: usize, instruction: usize, tile: u32, frame
     case Opcode.NORM: runNorm(program, instruction, tile, frame); break;
     case Opcode.PROBE: runProbe(program, instruction, tile, frame); break;
     case Opcode.KERNEL: runUserKernel(program, instruction, tile, scratch); break;
+    case Opcode.GATHER: runGather(program, instruction, tile, frame); break;
     case Opcode.RNN: runRnn(program, instruction, tile, frame, scratch); break;
     default:
       unreachable();

@@ -21,6 +21,8 @@ export function readsOf(instruction: Instruction): View[] {
       return [instruction.a, instruction.b, ...stripInputs(instruction.epilogue)];
     case "conv":
       return [instruction.source, instruction.weights, ...stripInputs(instruction.epilogue)];
+    case "gather":
+      return [instruction.source, instruction.indices];
     case "rnn": {
       const { source, weights, state, cell, extra } = instruction;
       return [source, weights, state, ...(cell ? [cell] : []), ...(extra ? [extra] : [])];
@@ -45,6 +47,8 @@ export function writesOf(instruction: Instruction): View[] {
     case "conv":
     case "softmax":
     case "norm":
+      return [instruction.target];
+    case "gather":
       return [instruction.target];
     case "rnn":
       return [instruction.target, instruction.state, ...(instruction.cell ? [instruction.cell] : [])];

@@ -225,6 +225,11 @@ export class Lowering {
     this.emit({ op: "pool", kind, target, source, window }, sizeOf(target.dims));
   }
 
+  /** Rows of `source` [outer, size, inner] by indices that are known at run time only. */
+  gather(target: View, source: View, indices: View): void {
+    this.emit({ op: "gather", target, source, indices }, sizeOf(target.dims));
+  }
+
   /** `state` and `cell` hold what comes before the first step; afterwards what the last one left. */
   rnn(kind: RnnName, target: View, source: View, weights: View, state: View, cell?: View, extra?: View): void {
     const operands = { target, source, weights, state, ...(cell ? { cell } : {}), ...(extra ? { extra } : {}) };

@@ -4,10 +4,11 @@ import { broadcast, type Dim, formatDims, mapDim, normalizeAxis, shapeError, sum
 import { elements, gatherView, rowMajor, sizeOf, type Tensor, walk } from "../graph/tensor";
 import type { View } from "../program/types";
 import { defineOp, int, ints } from "./define";
+import type { Lowering } from "./lowering";
 import { numbersOf } from "./reshape";
 import { axesOf, fixed, ramp, rejects, sample, scalar, values } from "./sample";
 import { attributeToInput, chain } from "./upgrade";
-import { broadcastView, dropAxis, permuteView, sliceView } from "./views";
+import { broadcastView, dropAxis, permuteView, reshapeView, sliceView } from "./views";
 
 const permutation = (perm: readonly number[] | undefined, rank: number): number[] => [
   ...(perm ?? Array.from({ length: rank }, (_, i) => rank - 1 - i)),
@@ -271,7 +272,19 @@ export const Expand = defineOp({
 });
 
 /** Constant indices become one copy each. */
-const MOST_COPIES = 4096;
+const MOST_COPIES = 64;
+
+/** Indices that the compiler does not know, or too many of them. */
+function gatherRows(b: Lowering, data: View, indices: View, axis: number): void {
+  const target = b.target();
+  const count = sizeOf(indices.dims);
+  const outer = sizeOf(data.dims.slice(0, axis));
+  const inner = sizeOf(data.dims.slice(axis + 1));
+  const known = indices.dtype === "int64" ? indices : b.converted(indices, "int32");
+  const list = reshapeView(b.arranged(known), [count])!;
+  const source = reshapeView(b.arranged(data), [outer, data.dims[axis]!, inner])!;
+  b.gather(reshapeView(target, [outer, count, inner])!, source, list);
+}
 
 export const Gather = defineOp({
   names: { onnx: ["Gather", 13] },
@@ -305,10 +318,11 @@ export const Gather = defineOp({
   },
   lower: (b, { data, indices }, { axis }) => {
     const { constant } = indices;
-    if (!constant) {
-      return b.unsupported("indices computed at run time are not supported yet; make them an initializer");
-    }
     const at = normalizeAxis(axis, data.dims.length, b.what);
+    if (!constant) {
+      gatherRows(b, data.view, indices.view, at);
+      return;
+    }
     const rows = Array.from(constant.data as ArrayLike<number | bigint>, (index) =>
       Number(index) < 0 ? Number(index) + data.dims[at]! : Number(index),
     );
@@ -322,7 +336,8 @@ export const Gather = defineOp({
       return;
     }
     if (rows.length > MOST_COPIES) {
-      return b.unsupported(`${rows.length} constant indices in no even steps are not supported yet; at most ${MOST_COPIES} are`);
+      gatherRows(b, data.view, indices.view, at);
+      return;
     }
     const target = b.target();
     const positions = rowMajor(constant.dims);
@@ -339,6 +354,12 @@ export const Gather = defineOp({
     sample("even steps", { data: ramp([4, 3]), indices: fixed(values("int64", [2], [0n, 2n])) }, { attributes: { axis: 1 } }),
     sample("any order", { data: ramp([4, 3]), indices: fixed(values("int32", [2, 2], [0, 3, 1, 1])) }),
     rejects("index outside", { data: ramp([4]), indices: fixed(values("int64", [1], [4n])) }, 100021, /index 4/),
-    rejects("indices at run time", { data: ramp([4]), indices: values("int64", [1], [0n]) }, 100024, /computed at run time/),
+    sample("indices at run time", { data: ramp([5, 3]), indices: values("int64", [2, 2], [4n, -5n, 1n, -1n]) }),
+    sample(
+      "middle axis, indices at run time",
+      { data: ramp([2, 4, 3], 1, "float16"), indices: values("int32", [3], [3, 0, -2]) },
+      { attributes: { axis: 1 } },
+    ),
+    sample("a scalar at run time", { data: ramp([4, 3]), indices: values("int64", [], [2n]) }, { attributes: { axis: -1 } }),
   ],
 });

@@ -114,6 +114,8 @@ class Disassembler {
         epsilon.setUint32(0, p1);
         return `epsilon ${Number(epsilon.getFloat32(0).toPrecision(6))}, tile ${p0} rows`;
       }
+      case Opcode.GATHER:
+        return `tile ${p0} rows`;
       case Opcode.RNN:
         return lower(RnnKind[p0], p0);
       case Opcode.PROBE:

@@ -8,6 +8,7 @@ import { AclError } from "../errors/acl-error";
 import { encodeCopy, encodeMap, encodeReduce } from "./encode-copy";
 import { encodeConv, encodeMatmul, encodePool } from "./encode-matrix";
 import { encodeNorm, encodeSoftmax } from "./encode-rows";
+import { encodeGather } from "./encode-gather";
 import { encodeRnn } from "./encode-rnn";
 import type { Encoded } from "./encoded";
 import { PANEL } from "./pack";
@@ -71,6 +72,8 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
       return encodeSoftmax(instruction, table);
     case "norm":
       return encodeNorm(instruction, table);
+    case "gather":
+      return encodeGather(instruction, table);
     case "rnn":
       return encodeRnn(instruction, table);
     case "probe":

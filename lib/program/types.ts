@@ -116,6 +116,8 @@ export type Instruction = Common &
         readonly op: "rnn"; readonly kind: RnnName; readonly target: View; readonly source: View; readonly weights: View; readonly state: View;
         readonly cell?: View; readonly extra?: View;
       }
+    /** target [outer, count, inner] = rows of source [outer, size, inner] that the dense `indices` [count] name; one outside is a fault. */
+    | { readonly op: "gather"; readonly target: View; readonly source: View; readonly indices: View }
     /** Control flow; `to` is an index into the list of regions, before scheduling a label: the instruction behind which the next region starts. */
     | { readonly op: "label"; readonly label: number }
     | { readonly op: "branch"; readonly condition?: View; readonly to: number }

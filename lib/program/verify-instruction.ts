@@ -2,6 +2,7 @@
 import { ConvBlock, ConvMode, Fold, Opcode, PoolKind, ReduceMode } from "../../asm/abi/isa";
 import { Program } from "../../asm/abi/program";
 import { Probe } from "../../asm/abi/task";
+import { gatherFault } from "./encode-gather";
 import { rnnFault } from "./encode-rnn";
 import type { Image, InstructionRecord, TensorRecord } from "./image";
 import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_LIMIT } from "./pack";
@@ -276,6 +277,12 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
       return verifyRows(check, 4);
     case Opcode.PROBE:
       return verifyProbe(check);
+    case Opcode.GATHER: {
+      const fault = gatherFault(it, check.tensors);
+      check.need(fault === undefined, fault ?? "");
+      const [target] = check.tensors as [TensorRecord];
+      return check.tiles(ceilDiv(target.dims[0]! * target.dims[1]!, it.params[0]!));
+    }
     case Opcode.RNN: {
       const fault = rnnFault(it, check.tensors);
       check.need(fault === undefined, fault ?? "");

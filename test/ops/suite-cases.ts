@@ -8,7 +8,6 @@ const RECURRENT = [1, 2, 3, 4, 7];
 const WEIGHTS = new Map([
   ["Conv", [1]],
   ["ConvTranspose", [1]],
-  ["Gather", [1]],
   ["ScatterND", [1]],
   ["LSTM", RECURRENT],
   ["GRU", RECURRENT],
