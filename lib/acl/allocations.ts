@@ -89,9 +89,15 @@ export function ownerAt(device: AclDevice, offset: number): number {
   return (owner & 0xfff0_0000) >>> 0 === ACL_OWNER ? owner : 0;
 }
 
+/** Called before an allocation goes: what refers to it goes with it. */
+export const releaseHooks: ((device: AclDevice, offset: number, sizeBytes: number) => void)[] = [];
+
 /** Gives back the allocation at `offset`, whose owner word is `owner`. */
 export function releaseAt(device: AclDevice, offset: number, owner: number): void {
   const bytes = device.machine.core.allocationBytes(offset) >>> 0;
+  for (const hook of releaseHooks) {
+    hook(device, offset, bytes);
+  }
   device.machine.release(offset);
   device.charge(-charged(device, bytes, owner));
 }

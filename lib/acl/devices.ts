@@ -25,6 +25,11 @@ export enum Shared {
   MERGED_COPIES, // adjacent blocks of a batch that went as one copy
   CHARGED = 16, // u64: bytes charged for allocations, by CANN's rounding
   CHARGED_PEAK = 18, // u64
+  PHYSICALS = 20, // addresses of tables in the device's memory (lib/acl/records.ts)
+  RANGES,
+  ALIASES,
+  KEYS,
+  REGISTERED,
   TABLES = 64,
 }
 

@@ -1,0 +1,147 @@
+/** Memory shared by key between the threads of a process, and registered host memory. */
+import { AclError } from "../../errors/acl-error";
+import { invalidParam } from "../../errors/make";
+import { handle, integer, list, pointer, text } from "../args";
+import { current } from "../contexts";
+import { physicalIndex } from "../devices";
+import { allowKey, allowPhysical, closeKey, exportKey, exportPhysical, importKey, importPhysical, KEY_BYTES } from "../keys";
+import { register, registeredAddress, unregister } from "../registered";
+import { call } from "../table";
+
+function checkFlags(flags: number, what: string): void {
+  if (flags !== 0 && flags !== 1) {
+    throw invalidParam(`${what}: flags is ${flags}; pass 0, or 1 (no white list)`);
+  }
+}
+
+export const shareCalls = {
+  ipc_mem_get_export_key: call({
+    c: "aclrtIpcMemGetExportKey",
+    args: [integer("devPtr"), integer("size"), integer("len"), integer("flags")],
+    returns: "[value, ret]",
+    doc: "A key by which other threads of the process get the memory. Flag 1: everybody may, without ipc_mem_set_import_pid.",
+    none: "",
+    run(address, size, length, flags) {
+      const what = "ipc_mem_get_export_key";
+      current(what);
+      checkFlags(flags, what);
+      if (length < KEY_BYTES) {
+        throw invalidParam(`${what}: len is ${length}; a key has ${KEY_BYTES} bytes`);
+      }
+      return exportKey(address, size, flags);
+    },
+  }),
+  ipc_mem_set_import_pid: call({
+    c: "aclrtIpcMemSetImportPid",
+    args: [text("key"), list("pids", integer)],
+    returns: "ret",
+    doc: "White list of processes. This process is the only one that can import.",
+    run: (key, pids): void => allowKey(key, pids),
+  }),
+  ipc_mem_import_by_key: call({
+    c: "aclrtIpcMemImportByKey",
+    args: [text("key"), integer("flags")],
+    returns: "[value, ret]",
+    doc: "Address of the memory, the same in every thread. A key of another process gives 207000.",
+    none: 0,
+    run(key, flags) {
+      const what = "ipc_mem_import_by_key";
+      current(what);
+      checkFlags(flags, what);
+      return importKey(key);
+    },
+  }),
+  ipc_mem_close: call({
+    c: "aclrtIpcMemClose",
+    args: [text("key")],
+    returns: "ret",
+    doc: "Importers close before the memory is freed; the exporter's close ends the key.",
+    run: (key): void => closeKey(key),
+  }),
+  mem_export_to_shareable_handle: call({
+    c: "aclrtMemExportToShareableHandle",
+    args: [handle("handle"), integer("handleType"), integer("flags")],
+    returns: "[value, ret]",
+    doc: "A number by which other threads of the process import physical memory. Flag 1: everybody may, without a white list.",
+    none: 0,
+    run(physical, type, flags) {
+      const what = "mem_export_to_shareable_handle";
+      checkFlags(flags, what);
+      if (type !== 0) {
+        throw invalidParam(`${what}: handleType is ${type}; pass 0 (none)`);
+      }
+      return exportPhysical(physical, flags);
+    },
+  }),
+  mem_set_pid_to_shareable_handle: call({
+    c: "aclrtMemSetPidToShareableHandle",
+    args: [integer("shareableHandle"), list("pids", integer)],
+    returns: "ret",
+    doc: "White list of processes. This process is the only one that can import.",
+    run: (shareable, pids): void => allowPhysical(shareable, pids),
+  }),
+  mem_import_from_shareable_handle: call({
+    c: "aclrtMemImportFromShareableHandle",
+    args: [integer("shareableHandle"), integer("deviceId")],
+    returns: "[value, ret]",
+    doc: "A handle of the memory, to be mapped and freed. A number of another process gives 207000.",
+    none: 0,
+    run(shareable, id) {
+      current("mem_import_from_shareable_handle");
+      return importPhysical(shareable, physicalIndex(id, "mem_import_from_shareable_handle"));
+    },
+  }),
+  host_register: call({
+    c: "aclrtHostRegister",
+    args: [pointer("ptr"), integer("size"), integer("type")],
+    returns: "[value, ret]",
+    doc: "A device address of pinned host memory: the same bytes, no copy. A JavaScript buffer gives 207000: its memory is not the device's.",
+    none: 0,
+    run(ptr, size, type) {
+      const what = "host_register";
+      const { device } = current(what);
+      if (type !== 0) {
+        throw invalidParam(`${what}: type is ${type}; pass 0 (mapped)`);
+      }
+      return register(device, ptr, size, what);
+    },
+  }),
+  host_register_v2: call({
+    c: "aclrtHostRegisterV2",
+    args: [pointer("ptr"), integer("size"), integer("flag")],
+    returns: "ret",
+    doc: "The same; flags mapped 2, read-only 8 and pinned 0x10000000. host_get_device_pointer tells the address.",
+    run(ptr, size, flag): void {
+      const what = "host_register_v2";
+      const { device } = current(what);
+      const [MAPPED, IO_MEMORY, READ_ONLY, PINNED] = [2, 4, 8, 0x1000_0000];
+      if (flag & IO_MEMORY) {
+        throw new AclError(207000, `${what}: flag 4 (I/O memory) is not there: the emulator maps no registers of other devices`);
+      }
+      if (flag === 0 || (flag & ~(MAPPED | READ_ONLY | PINNED)) !== 0) {
+        throw invalidParam(`${what}: flag is 0x${flag.toString(16)}; pass 2 (mapped), 8 (read-only) and 0x10000000 (pinned), or-ed`);
+      }
+      register(device, ptr, size, what);
+    },
+  }),
+  host_unregister: call({
+    c: "aclrtHostUnregister",
+    args: [pointer("ptr")],
+    returns: "ret",
+    doc: "Ends the registration that starts there.",
+    run: (ptr): void => unregister(ptr),
+  }),
+  host_get_device_pointer: call({
+    c: "aclrtHostGetDevicePointer",
+    args: [pointer("ptr"), integer("flag")],
+    returns: "[value, ret]",
+    doc: "Device address of registered host memory.",
+    none: 0,
+    run(ptr, flag) {
+      if (flag !== 0) {
+        throw invalidParam(`host_get_device_pointer: flag is ${flag}; it is reserved, pass 0`);
+      }
+      return registeredAddress(ptr);
+    },
+  }),
+};
