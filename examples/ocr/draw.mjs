@@ -14,7 +14,7 @@ export const LINES = [
   { text: "Hello from npurt", x: 48, y: 80, scale: 2.4, pen: 4.8, angle: 0, colour: [24, 24, 32] },
   { text: "An NPU runtime for Node", x: 48, y: 160, scale: 1.9, pen: 3.4, angle: 0, colour: [20, 60, 140] },
   { text: "8 devices, 2048 streams", x: 60, y: 262, scale: 1.9, pen: 3.6, angle: -4, colour: [150, 40, 30] },
-  { text: "read without a GPU", x: 76, y: 340, scale: 2.1, pen: 3.8, angle: 0, colour: [245, 245, 240] },
+  { text: "read without a GPU", x: 76, y: 340, scale: 2, pen: 3.8, angle: 0, colour: [245, 245, 240] },
 ];
 /** The last line stands on a dark bar. */
 const BAR = { top: 296, bottom: 360, colour: [40, 70, 66] };
