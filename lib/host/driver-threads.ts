@@ -4,6 +4,7 @@ import { AclError } from "../errors/acl-error";
 import { type Driver, LONGEST_TIMER_MS } from "./driver";
 import { Core, CoreState, type DeviceState, Header, Layout, SCRATCH_BYTES } from "./layout";
 import type { Machine } from "./machine";
+import { adoptCoreKernels, coreKernels, moduleNow } from "./kernels";
 import { coreModule, wallClock } from "./module";
 import { OTHER_TRAP, TRAPS } from "./traps";
 import { Watchdog } from "./watchdog";
@@ -92,7 +93,8 @@ export class ThreadsDriver implements Driver {
   #boot(seat: Seat): Promise<void> {
     const workerData: CoreBoot = {
       module: coreModule(),
-      kernels: this.#machine.kernels.module,
+      kernels: moduleNow(this.#machine.kernels),
+      own: coreKernels(this.#machine.kernels),
       memory: this.#machine.memory,
       core: seat.core,
       spinUs: this.#spinUs,
@@ -118,6 +120,7 @@ export class ThreadsDriver implements Driver {
       worker.once("exit", () => resolve());
       worker.once("message", () => {
         seat.up = true;
+        adoptCoreKernels(this.#machine.kernels);
         this.#coresUp++;
         resolve();
       });

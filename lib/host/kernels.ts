@@ -24,14 +24,24 @@ export interface KernelChoice {
 }
 
 export interface Kernels extends KernelChoice {
-  /** One compilation serves all threads: hand this to the cores. */
+  /** One compilation serves all threads: hand this to the cores, unless `coreKernels` has something better for them. */
   readonly module: WebAssembly.Module;
+}
+
+/** What a core's thread compiles for itself (lib/host/worker-body.ts): the same bytes everywhere, so V8 compiles them once per process. */
+export interface CoreKernels {
+  readonly bytes: Uint8Array;
+  /** V8 flags for the time of the compilation, and those that put the old values back. */
+  readonly flags: readonly string[];
+  readonly after: readonly string[];
 }
 
 export interface KernelOptions {
   readonly kernels?: string | undefined;
   /** Throw where a lower build would run. */
   readonly strict?: boolean | undefined;
+  /** Leave to later what takes milliseconds: the known-answer test, and 256-bit code, which then only the cores have. */
+  readonly quick?: boolean | undefined;
 }
 
 /** Major and minor of V8 as one number. */
@@ -54,8 +64,10 @@ const REVECTORISER: Flag = { name: "experimental-wasm-revectorize", usual: false
 const LAZY: Flag = { name: "wasm-lazy-compilation", usual: true };
 const TIERING: Flag = { name: "wasm-dynamic-tiering", usual: true };
 
-function setFlag({ name }: Flag, on: boolean): void {
-  v8.setFlagsFromString(`--${on ? "" : "no-"}${name}`);
+const flagText = ({ name }: Flag, on: boolean): string => `--${on ? "" : "no-"}${name}`;
+
+function setFlag(flag: Flag, on: boolean): void {
+  v8.setFlagsFromString(flagText(flag, on));
 }
 
 /** What the user started Node with, as far as it says: V8 has no way to ask for the value of a flag. */
@@ -107,24 +119,38 @@ function lacksAvx2(): boolean {
  * V8 reads the revectoriser's flag when optimised code is made, which goes on in the background after compilation: eager and without dynamic
  * tiering it starts at once for all functions, and `whenTieredUp` says when the flag may go back.
  */
-function compileWide(): WebAssembly.Module | string {
+function compileWide(eager: boolean): WebAssembly.Module | string {
   if (V8_VERSION < REVECTORISE) return `V8 ${process.versions.v8} cannot make 256-bit code (13.6 can)`;
   if (major > REVECTORISE_TRIED) return `256-bit code was not tried with V8 ${process.versions.v8} (13.6 to ${REVECTORISE_TRIED} were)`;
   if (process.arch !== "x64") return `256-bit code needs x64, this is ${process.arch}`;
   if (lacksAvx2()) return "256-bit code needs AVX2, which this processor does not have";
-  const flags = [
-    [REVECTORISER, true],
-    [LAZY, false],
-    [TIERING, false],
-  ] as const;
-  const bytes = read("wide");
+  if (!eager) return new WebAssembly.Module(read("wide"));
+  const { bytes } = wideForCores();
   if (!WebAssembly.validate(bytes)) return `V8 ${process.versions.v8} does not accept relaxed SIMD`;
-  return withFlags(flags, [REVECTORISER], () => new WebAssembly.Module(bytes));
+  return withFlags(WIDE_FLAGS, [REVECTORISER], () => new WebAssembly.Module(bytes));
 }
 
-function compile(build: KernelBuild): WebAssembly.Module | string {
+const WIDE_FLAGS = [
+  [REVECTORISER, true],
+  [LAZY, false],
+  [TIERING, false],
+] as const;
+/** A custom section "e": V8 keeps compiled modules by their bytes, and must not take the lazily compiled one for this. */
+const EAGER_MARK = [0, 2, 1, 0x65];
+
+/** The wide build as whoever wants 256-bit code compiles it: eagerly, with V8's flags set. */
+function wideForCores(): CoreKernels {
+  const bytes = read("wide");
+  const marked = new Uint8Array(bytes.length + EAGER_MARK.length);
+  marked.set(bytes);
+  marked.set(EAGER_MARK, bytes.length);
+  const after = WIDE_FLAGS.filter(([flag]) => flag !== REVECTORISER).map(([flag]) => flagText(flag, valueAtStart(flag)));
+  return { bytes: marked, flags: WIDE_FLAGS.map(([flag, on]) => flagText(flag, on)), after };
+}
+
+function compile(build: KernelBuild, eager = true): WebAssembly.Module | string {
   try {
-    if (build === "wide") return compileWide();
+    if (build === "wide") return compileWide(eager);
     return build === "relaxed" ? compileRelaxed() : new WebAssembly.Module(read("base"));
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
@@ -151,6 +177,64 @@ export function kernelModule(build: KernelBuild): WebAssembly.Module | string {
   return found;
 }
 
+/** Builds that were compiled quickly and wait for their test. */
+const quick = new Map<KernelBuild, WebAssembly.Module | string>();
+const TEST_DELAY_MS = 1000;
+
+/** As `kernelModule`, within a millisecond: without the test, for which there is `testLater`, and without eager compilation. */
+function quickModule(build: KernelBuild): WebAssembly.Module | string {
+  let found = known.get(build) ?? quick.get(build);
+  if (found === undefined) {
+    found = compile(build, false);
+    quick.set(build, found);
+  }
+  return found;
+}
+
+/** Tests a build that was chosen quickly, in a second. Returns what calls that off. */
+export function testLater({ used, module }: Kernels): () => void {
+  if (used === "base" || known.has(used)) return () => {};
+  const timer = setTimeout(testLate, TEST_DELAY_MS, used, module);
+  timer.unref();
+  return () => clearTimeout(timer);
+}
+
+/** A build that turns out wrong is warned of, and devices that are opened from now on do without it. */
+function testLate(build: KernelBuild, module: WebAssembly.Module): void {
+  const wrong = testKernels(module);
+  if (wrong === "") {
+    // The wide module of this thread is the slow form: what is known of `wide` is the fast one.
+    if (build !== "wide") known.set(build, module);
+    return;
+  }
+  known.set(build, `its known-answer test failed (${wrong})`);
+  process.emitWarning(
+    `kernels "${build}" give wrong answers on this engine (${wrong}); set NPURT_KERNELS to a lower build and open the device again`,
+    {
+      code: "NPURT_KERNELS",
+    },
+  );
+}
+
+/** What the cores of a device compile for themselves in place of `module`, if its build has a faster form that this thread does not have yet. */
+export function coreKernels({ used }: KernelChoice): CoreKernels | undefined {
+  return used === "wide" && known.get("wide") === undefined ? wideForCores() : undefined;
+}
+
+/** The first core has compiled what `coreKernels` said: this thread takes the same module, and minds the flag that has to go back. */
+export function adoptCoreKernels({ used }: KernelChoice): void {
+  if (used !== "wide" || known.get("wide") !== undefined) return;
+  const module = new WebAssembly.Module(wideForCores().bytes);
+  known.set("wide", module);
+  watchTierUp(module);
+}
+
+/** The module that a core which boots now gets. */
+export function moduleNow({ used, module }: Kernels): WebAssembly.Module {
+  const tested = known.get(used);
+  return tested === undefined || typeof tested === "string" ? module : tested;
+}
+
 function askedBuild(option: string | undefined): KernelBuild {
   const [name, place] = option === undefined ? [process.env["NPURT_KERNELS"] || "wide", "NPURT_KERNELS"] : [option, "option kernels"];
   const build = KERNEL_BUILDS.find((one) => one === name);
@@ -168,7 +252,7 @@ export function chooseKernels(options: KernelOptions = {}): Kernels {
   const reasons: string[] = [];
   for (let level = KERNEL_BUILDS.indexOf(asked); level >= 0; level--) {
     const used = KERNEL_BUILDS[level]!;
-    const module = kernelModule(used);
+    const module = options.quick ? quickModule(used) : kernelModule(used);
     if (typeof module !== "string") return { asked, used, why: reasons.join("; "), module };
     reasons.push(`${used}: ${module}`);
     if (options.strict) break;
@@ -201,6 +285,7 @@ const TIER_UP_QUIET = 4;
 
 /** Watches the speed of the module from the outside, since V8 does not tell when background compilation ends. Keeps no process alive. */
 function watchTierUp(module: WebAssembly.Module): void {
+  const test = (require("./kernel-test") as typeof import("./kernel-test")).testKernels;
   tieredUp = new Promise((resolve) => {
     const looks = speedProbe(module);
     const best = looks.map(() => Number.POSITIVE_INFINITY);
@@ -217,7 +302,7 @@ function watchTierUp(module: WebAssembly.Module): void {
       if (quiet < TIER_UP_QUIET && performance.now() < end) return;
       clearInterval(timer);
       setFlag(REVECTORISER, valueAtStart(REVECTORISER));
-      resolve(testKernels(module));
+      resolve(test(module));
     }, TIER_UP_POLL_MS);
     timer.unref();
   });

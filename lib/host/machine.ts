@@ -28,7 +28,7 @@ import {
   WORKER_LIMIT,
 } from "./layout";
 import { parkMemory, takeMemory } from "./memory";
-import { chooseKernels, type Kernels } from "./kernels";
+import { chooseKernels, type Kernels, testLater } from "./kernels";
 import { adoptModule, coreModule, hostInstance } from "./module";
 import { classify } from "./traps";
 import type { MachineOptions, MachineToken } from "./types";
@@ -62,6 +62,7 @@ export class Machine extends Submitter {
   /** A view of device memory was handed to the user: this memory cannot be given to another device. */
   exposed = false;
   readonly #heart: Heart;
+  readonly #dropTest: () => void;
   /** 1 by index for the streams in `#busyStreams`; grows with the streams that are used. */
   readonly #busyFlags: number[] = [];
   #busyStreams: number[] = [];
@@ -72,6 +73,7 @@ export class Machine extends Submitter {
     super(memory, options.device);
     this.opener = opener;
     this.kernels = kernels;
+    this.#dropTest = testLater(kernels);
     this.driver = this.#makeDriver(options);
     const core = hostInstance(memory, this.driver.now, kernels.module);
     this.core = this.driver.view?.(core) ?? core;
@@ -103,7 +105,7 @@ export class Machine extends Submitter {
   /** Makes a device. Its cores boot in the background. */
   static open(options: MachineOptions): Machine {
     coreModule();
-    const kernels = chooseKernels(options);
+    const kernels = chooseKernels({ ...options, quick: options.driver !== "inline" });
     const memory = takeMemory(options.memoryBytes);
     const machine = new Machine(memory, options, kernels, true);
     machine.core.format(memory.buffer.byteLength / 65536, options.cores, options.device, options.firstSequence);
@@ -355,6 +357,7 @@ export class Machine extends Submitter {
   #end(): void {
     open.delete(this);
     this.#heart.stop();
+    this.#dropTest();
     this.completions.fail(this.lost as AclError);
   }
 

@@ -2,12 +2,15 @@
  * The body of a core's worker, as a string: it boots as fast as a file, and works in bundlers and in Jest, where no path can be relied on.
  * It gets everything through workerData. `loop` parks inside WebAssembly, so the worker's own event loop never runs while the device is open.
  */
+import type { CoreKernels } from "./kernels";
 import { USER_KERNELS } from "./user-kernel";
 
 export interface CoreBoot {
   readonly module: WebAssembly.Module;
   /** The micro module of the device's kernel build. */
   readonly kernels: WebAssembly.Module;
+  /** A faster form of it, to be compiled here. */
+  readonly own: CoreKernels | undefined;
   readonly memory: WebAssembly.Memory;
   readonly core: number;
   readonly spinUs: number;
@@ -20,8 +23,17 @@ export interface CoreBoot {
 export const CORE_BODY = `"use strict";
 const { parentPort, workerData: d } = require("node:worker_threads");
 const [s, n] = process.hrtime(), base = s * 1e6 + n / 1e3 - performance.now() * 1e3;
+const compile = ({ bytes, flags, after }) => {
+  const v8 = require("node:v8");
+  for (const flag of flags) v8.setFlagsFromString(flag);
+  try {
+    return new WebAssembly.Module(bytes);
+  } finally {
+    for (const flag of after) v8.setFlagsFromString(flag);
+  }
+};
 const core = new WebAssembly.Instance(d.module, {
-  micro: new WebAssembly.Instance(d.kernels, { env: { memory: d.memory } }).exports,
+  micro: new WebAssembly.Instance(d.own ? compile(d.own) : d.kernels, { env: { memory: d.memory } }).exports,
   env: { memory: d.memory, clock: () => base + performance.now() * 1e3, kernel: userKernels(d.memory) },
 }).exports;
 core.bindCore(d.core);
