@@ -9,6 +9,7 @@ import type { Instruction } from "../program/types";
 import { bindShapes, completeOutputs, modelInfo } from "./bind";
 import { removeDeadNodes } from "./dead";
 import { encodeProgram } from "./encode";
+import { foldNormalizations } from "./fold";
 import { fuseInstructions } from "./fuse";
 import { inferGraph } from "./infer";
 import { chooseLayouts } from "./layout";
@@ -40,6 +41,7 @@ const PASSES: readonly Pass[] = [
   { name: "bind", run: bindShapes },
   { name: "infer", run: inferGraph },
   { name: "dead", optional: true, run: removeDeadNodes },
+  { name: "fold", optional: true, run: foldNormalizations },
   { name: "layout", optional: true, run: chooseLayouts },
   { name: "lower", run: lowerGraph },
   { name: "fuse", optional: true, run: fuseInstructions },

@@ -43,6 +43,14 @@ describe("models", () => {
     expect(run(model, 0, {}, 99).got).toEqual(run(model, 0, {}, 1).got);
   });
 
+  test.each(["mnist_8", "ultraface_rfb_320", "gtcrn_simplified", "dtln_1", "dtln_2", "magika_v3_3"])(
+    "%s: the memory plan is near its bound",
+    (model) => {
+      const { plan } = runPipeline(fs.readFileSync(modelFile(model, "model.onnx")), {});
+      expect(plan!.arenaBytes).toBeLessThanOrEqual(1.1 * plan!.largestLiveBytes);
+    },
+  );
+
   test("the order of tiles and optional passes change nothing that counts", () => {
     const first = run("mnist_8", 0, {}, 1);
     const second = run("mnist_8", 0, {}, 99);

@@ -1,0 +1,63 @@
+/** fold: a BatchNormalization behind a Conv with known weights becomes part of them: a factor for each filter, worked out in float64. */
+import { type Graph, type Node, usersOf, type Value } from "../graph/ir";
+import { decode, encode, type Tensor } from "../graph/tensor";
+import { isIf } from "./control";
+import { resolve } from "./infer";
+import type { CompileState } from "./pipeline";
+
+export function foldNormalizations({ graph }: CompileState): void {
+  const users = usersOf(graph);
+  const outputs = new Set(graph.outputs);
+  const producers = new Map<Value, Node>(graph.nodes.flatMap((node) => node.outputs.flatMap((output) => (output ? [[output, node] as const] : []))));
+  const folded = new Map<Node, Node>();
+  const gone = new Set<Node>();
+  for (const node of graph.nodes) {
+    const conv = node.op === "BatchNormalization" && node.domain === "" && producers.get(node.inputs[0]!);
+    if (conv === undefined || conv === false || conv.op !== "Conv" || conv.domain !== "" || gone.has(conv) || folded.has(conv)) {
+      continue;
+    }
+    const between = conv.outputs[0]!;
+    const alone = users.get(between)?.length === 1 && !outputs.has(between) && !readInside(graph, between);
+    const constant =
+      [conv.inputs[1], ...node.inputs.slice(1)].every((value) => value?.constant?.dtype === "float32") &&
+      !(conv.inputs[2] && !conv.inputs[2].constant);
+    if (alone && constant) {
+      folded.set(conv, merged(conv, node));
+      gone.add(node);
+    }
+  }
+  graph.nodes = graph.nodes.filter((node) => !gone.has(node)).map((node) => folded.get(node) ?? node);
+}
+
+/** Read by a graph inside a node: those are listed behind the node's own inputs. */
+const readInside = (graph: Graph, value: Value): boolean => graph.nodes.some((node) => isIf(node) && node.inputs.includes(value));
+
+function merged(conv: Node, norm: Node): Node {
+  const [x, weights, bias] = conv.inputs as [Value, Value, Value | undefined];
+  const [scale, shift, mean, variance] = norm.inputs.slice(1).map((value) => decode(value!.constant!).data as Float64Array) as [
+    Float64Array,
+    Float64Array,
+    Float64Array,
+    Float64Array,
+  ];
+  const { epsilon } = resolve(norm).attributes as { readonly epsilon: number };
+  const factor = scale.map((each, c) => each / Math.sqrt(variance[c]! + epsilon));
+  const old = decode(weights.constant!);
+  const perFilter = old.data.length / Math.max(1, factor.length);
+  const scaled = (old.data as Float64Array).map((value, i) => value * factor[Math.floor(i / perFilter)]!);
+  const before = bias ? (decode(bias.constant!).data as Float64Array) : new Float64Array(factor.length);
+  const moved = factor.map((each, c) => (before[c]! - mean[c]!) * each + shift[c]!);
+  // The names say where the numbers come from: with them, data that an executor holds is found without reading it.
+  const named = (name: string, of: readonly (Value | undefined)[], tensor: Tensor): Value => {
+    const sources = of.map((value) => value?.source ?? "");
+    const source = of.every((value) => !value || value.source !== undefined) ? { source: `${name}(${sources.join()},${epsilon})` } : {};
+    const constant = encode(tensor);
+    return { name: `@${norm.name}.${name}`, dtype: "float32", dims: tensor.dims, constant, ...source };
+  };
+  const inputs = [
+    x,
+    named("weights", [weights, ...norm.inputs.slice(1)], { ...old, data: scaled }),
+    named("bias", [bias, ...norm.inputs.slice(1)], { dtype: "float32", dims: [factor.length], data: moved }),
+  ];
+  return { ...conv, inputs, outputs: [norm.outputs[0]] };
+}
