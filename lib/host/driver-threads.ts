@@ -212,6 +212,9 @@ export class ThreadsDriver implements Driver {
         // No core is up yet: their boot needs nothing of this thread, so sleeping is enough.
         Atomics.wait(ints, HOST_BELL, seen, Math.min(leftMs, this.#machine.opener ? this.#watchdog.periodMs : SLEEP_MS));
         this.#machine.checkAlive();
+        if (this.#machine.lost !== undefined) {
+          return false;
+        }
         this.check();
       }
     } finally {

@@ -137,6 +137,9 @@ export abstract class Submitter extends LockedMemory {
         this.driver.kick();
         const wanted = answer === FULL ? this.roomAfter(stream) : Math.min(this.core.fence(stream) + 1, this.core.tail(stream));
         if (!this.driver.block(stream, wanted, FULL_LIMIT_MS)) {
+          if (this.lost !== undefined) {
+            throw this.lost as AclError;
+          }
           throw new AclError(
             507002,
             `stream ${stream} of device ${this.device} is full (${RING_SLOTS} tasks) and does not move; ${this.describeHead(stream)}`,

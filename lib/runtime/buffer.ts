@@ -15,14 +15,14 @@ function freeBuffer(core: BufferCore): void {
   }
   core.live = false;
   if (core.owned && core.device.machine.lost === undefined) {
-    core.device.machine.release(core.offset);
+    core.device.releaseBehind(core.offset);
   }
 }
 
 /**
  * A range of a device's memory. Free it with `dispose` (or `using`); a handle that is forgotten is freed by the garbage collector some day,
  * unless its `address` was read: nobody can know who still holds the number.
- * Tasks in flight that use the range must have finished before: synchronize their stream first.
+ * Tasks in flight may still use the range: the memory goes back when those of that moment have run.
  */
 export class DeviceBuffer {
   readonly #core: BufferCore;

@@ -118,8 +118,34 @@ export class DeviceCore {
     if (!Number.isInteger(sizeBytes) || sizeBytes <= 0 || sizeBytes > 2 ** 32) {
       throw invalidParam(`${what}: sizeBytes is ${kindOf(sizeBytes)}; pass a whole number above 0`);
     }
-    const offset = this.machine.allocate(sizeBytes, pinned ? PoolTag.PINNED : PoolTag.USER, what);
+    const tag = pinned ? PoolTag.PINNED : PoolTag.USER;
+    let offset = this.machine.tryAllocate(sizeBytes, tag);
+    if (offset === 0) {
+      this.machine.progress(); // disposed buffers may only wait for somebody to look
+      offset = this.machine.allocate(sizeBytes, tag, what);
+    }
     return { device: this, offset, sizeBytes, owned: true, pinned, live: true };
+  }
+
+  /**
+   * Gives memory back when every task that is in flight now has run: one of them may write there, and the pool keeps its own records in free memory.
+   */
+  releaseBehind(offset: number): void {
+    const { machine } = this;
+    const streams = this.liveStreams();
+    let left = streams.length;
+    if (left === 0) {
+      machine.release(offset);
+      return;
+    }
+    for (const [stream, tail] of streams) {
+      machine.whenReached(stream, tail, (error) => {
+        left--;
+        if (left === 0 && error === undefined && machine.lost === undefined) {
+          machine.release(offset);
+        }
+      });
+    }
   }
 
   /** The buffer's core, if it is live and of this device. */

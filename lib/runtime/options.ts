@@ -93,7 +93,7 @@ export function resolveOptions(options: DeviceOptions): ResolvedOptions {
   const driver = options.driver ?? "threads";
   if (!DRIVERS.includes(driver)) {
     throw invalidParam(
-      `${where}: driver ${kindOf(driver)} is unknown; did you mean "${nearestName(String(driver), DRIVERS)}"? Valid: ${DRIVERS.join(", ")}`,
+      `${where}: driver ${kindOf(driver)} is unknown; did you mean "${nearestName(typeof driver === "string" ? driver : "threads", DRIVERS)}"? Valid: ${DRIVERS.join(", ")}`,
     );
   }
   checkInteger(where, "cores", options.cores, 1, 64);
