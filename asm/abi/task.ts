@@ -36,7 +36,11 @@ export enum TaskOp {
   WRITE_VALUE, // P0 address (8-aligned), P1 low, P2 high, P3 Update
   WAIT_VALUE, // P0 address (8-aligned), P1 low, P2 high, P3 time-out ms (0 = none), P4 Compare, P5 1 = set the word to 0 on success
   PROBE, // P0 Probe, P1 argument: test instrument, never in a compiled program's stream unless asked for
+  REDUCE, // P0 target, P1 source, P2 elements, P3 Dtype, P4 Fold: target = target op source
 }
+
+/** What REDUCE does with two elements; sums of integers wrap. */
+export enum Fold { SUM, MAX, MIN }
 
 /** What WRITE_VALUE does to the 64-bit word; atomic. */
 export enum Update { SET, ADD, OR, AND }

@@ -10,6 +10,7 @@ import { copyBlock } from "../kernels/copy";
 import { cast } from "../kernels/strip-cast";
 import { dim, dtypeOf, elementCount, rank, walk } from "../kernels/view";
 import { loadElements, registerType, storeElements, typeShift } from "../micro/load";
+import { reduceTask } from "./reduce";
 
 /** Elements converted at a time: one buffer of raw elements and two of registers fit L1 and hold 8 bytes each. */
 const CHUNK: u32 = REGISTER_BYTES / 8;
@@ -106,6 +107,7 @@ export function runDma(task: usize): void {
       break;
     case TaskOp.COPY_STRIDED: copyStrided(target, load<u32>(task, Task.P1)); break;
     case TaskOp.FILL: fill(target, load<u32>(task, Task.P1), load<u32>(task, Task.P2), load<u32>(task, Task.P3)); break;
+    case TaskOp.REDUCE: reduceTask(task); break;
     case TaskOp.BATCH: batch(target, load<u32>(task, Task.P1)); break;
     default: unreachable();
   }

@@ -30,6 +30,7 @@ export enum Shared {
   ALIASES,
   KEYS,
   REGISTERED,
+  CONVERTED_BYTES, // bytes read by copies that convert
   TABLES = 64,
 }
 
