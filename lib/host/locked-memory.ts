@@ -40,6 +40,8 @@ export abstract class LockedMemory {
   readonly ints: Int32Array;
   readonly device: number;
   readonly counters = { killed: 0, traps: 0, takeOvers: 0 };
+  /** Called without a lock when an allocation does not fit: gives something back and says so, or says that there is nothing left. */
+  reclaim: (() => boolean) | undefined;
   /** This thread's instance of the core module. */
   abstract readonly core: CoreExports;
 
@@ -95,10 +97,15 @@ export abstract class LockedMemory {
   /** As `allocate`; 0 if it does not fit. */
   tryAllocate(sizeBytes: number, tag: PoolTag, owner = 0): number {
     const pool = Layout.HEADER + Header.POOL_LOCK;
-    return this.locked(pool, LockKind.POOL, () => {
-      const address = this.core.allocate(sizeBytes, tag, owner) >>> 0;
-      return address === 1 ? BUSY : address;
-    });
+    for (;;) {
+      const address = this.locked(pool, LockKind.POOL, () => {
+        const found = this.core.allocate(sizeBytes, tag, owner) >>> 0;
+        return found === 1 ? BUSY : found;
+      });
+      if (address !== 0 || this.reclaim === undefined || sizeBytes >= this.bytes.length || !this.reclaim()) {
+        return address;
+      }
+    }
   }
 
   /** True if `address` was the start of a live allocation. */
