@@ -28,6 +28,9 @@ export {
   type KernelParam,
   type KernelSignatures,
 } from "./runtime/kernel";
+export { Notify } from "./runtime/notify";
+export { pickDevice, type PickOptions } from "./runtime/pick-device";
 export { PreparedRun } from "./runtime/prepared";
 export { type Address, type Probe, Stream, type StreamToken, type StridedView, type WaitOptions } from "./runtime/stream";
+export type { TemporaryBuffer, TemporaryOptions } from "./runtime/temporary";
 export { Tensor, type TensorData } from "./runtime/tensor";

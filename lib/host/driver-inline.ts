@@ -1,5 +1,6 @@
 /** inline: no workers. Steps run inside blocking calls, and on a setImmediate pump while work is queued. One core: the calling thread's own instance. */
 import { type Driver, LONGEST_TIMER_MS } from "./driver";
+import { Header, Layout } from "./layout";
 import type { Machine } from "./machine";
 import { wallClock } from "./module";
 
@@ -67,7 +68,12 @@ export class InlineDriver implements Driver {
 
   readonly now = wallClock();
 
-  check(): void {}
+  /** The heart beats: streams that wait for a word or a time-out look again. */
+  check(): void {
+    if (Atomics.load(this.#machine.words, (Layout.HEADER + Header.POLLED) >> 2) !== 0) {
+      this.kick();
+    }
+  }
 
   async stop(): Promise<void> {
     this.#stopped = true;

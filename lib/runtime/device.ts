@@ -10,8 +10,11 @@ import { ContextCore } from "./context-core";
 import { DeviceCore, openDevices } from "./device-core";
 import type { Event } from "./event";
 import { coreOf, make, isObject, noHandle } from "./internals";
+import type { Notify } from "./notify";
+import { NotifyCore } from "./notify-core";
 import { DEVICE_LIMIT, type DeviceOptions } from "./options";
 import type { Stream, WaitOptions } from "./stream";
+import type { TemporaryBuffer, TemporaryOptions } from "./temporary";
 import { checkWait, StreamCore } from "./stream-core";
 
 export type { DeviceOptions } from "./options";
@@ -158,6 +161,15 @@ export class Device {
     return make.deviceBuffer(this.#core.allocate(sizeBytes, false, "device.allocate"));
   }
 
+  /**
+   * Allocates memory that is taken away when another allocation would fail, least recently used first; `use` gives its address and says which stream uses it.
+   * @throws AclError 207001 if it does not fit
+   */
+  allocateTemporary(sizeBytes: number, options: TemporaryOptions = {}): TemporaryBuffer {
+    require("./temporary"); // few need it: it is no part of a start
+    return make.temporary(this.#core, sizeBytes, options);
+  }
+
   /** Allocates pinned host memory: JavaScript and device share the bytes. @throws AclError as `allocate` @see CANN aclrtMallocHost */
   allocatePinned(sizeBytes: number): HostBuffer {
     return make.hostBuffer(this.#core.allocate(sizeBytes, true, "device.allocatePinned"));
@@ -225,6 +237,11 @@ export class Device {
     for (const stream of own) {
       await stream.synchronize(options);
     }
+  }
+
+  /** A notify: a flag that one stream of the device sets and another waits for. @see CANN aclrtCreateNotify */
+  createNotify(): Notify {
+    return make.notify(new NotifyCore(this.#core));
   }
 
   /** Gives back what is only kept for speed: staging blocks, memories of closed devices. Returns the bytes given back. */

@@ -6,6 +6,8 @@ import type { ContextCore } from "./context-core";
 import type { Device } from "./device";
 import type { DeviceCore } from "./device-core";
 import type { Event } from "./event";
+import type { Notify } from "./notify";
+import type { NotifyCore } from "./notify-core";
 import type { DeviceBuffer, HostBuffer } from "./buffer";
 import type { Stream } from "./stream";
 import type { StreamCore } from "./stream-core";
@@ -14,6 +16,7 @@ import type { Frame } from "./frame";
 import type { Executor } from "./executor";
 import type { Model } from "./model";
 import type { DtypeName } from "../graph/dtype";
+import type { TemporaryBuffer, TemporaryOptions } from "./temporary";
 import type { Tensor, TensorData } from "./tensor";
 
 export interface EventCore {
@@ -40,8 +43,10 @@ export const make = {} as {
   context(core: ContextCore): Context;
   stream(core: StreamCore): Stream;
   event(core: EventCore): Event;
+  notify(core: NotifyCore): Notify;
   deviceBuffer(core: BufferCore): DeviceBuffer;
   hostBuffer(core: BufferCore): HostBuffer;
+  temporary(device: DeviceCore, sizeBytes: number, options: TemporaryOptions): TemporaryBuffer;
   executor(model: Model): Executor;
   prepared(model: Model, frame: Frame): PreparedRun;
   /** A tensor whose parts are known to fit. */

@@ -1,7 +1,8 @@
 /** Streams: first-in first-out queues of tasks. Calls return when the task is queued; `synchronize` says what became of it. */
 import "./symbols";
+import { Compare } from "../../asm/abi/task";
 import { AclError } from "../errors/acl-error";
-import { checkFunction, checkInteger, invalidParam, kindOf } from "../errors/make";
+import { checkFunction, checkInteger, checkOptions, invalidParam, kindOf } from "../errors/make";
 import type { DtypeName } from "../graph/dtype";
 import { CONTEXT_LIMIT, Layout, Stream as Words, STREAM_LIMIT, StreamState, TaskOp } from "../host/layout";
 import type { DeviceBuffer } from "./buffer";
@@ -45,6 +46,8 @@ export interface StreamToken {
 }
 
 export type { WaitOptions } from "./types";
+
+const COMPARES: Readonly<Record<string, Compare>> = { ">=": Compare.GREATER_EQUAL, "==": Compare.EQUAL, "&": Compare.AND };
 
 export class Stream {
   readonly #core: StreamCore;
@@ -171,6 +174,26 @@ export class Stream {
       throw new AclError(107008, `stream.writeValue: the address is not a multiple of 8; align it`);
     }
     this.#core.submit(TaskOp.WRITE_VALUE, offset, Number(BigInt.asUintN(32, value)), Number(BigInt.asUintN(32, value >> 32n)));
+  }
+
+  /**
+   * What is queued after this waits until the 64-bit word at an 8-aligned address is `>=` (default), `==` the value, or shares a bit with it (`&`).
+   * @param options timeoutMs: after so many milliseconds the stream fails with 107020; default never
+   * @throws AclError 107008 if the address is not 8-aligned
+   * @see CANN aclrtValueWait
+   */
+  waitValue(target: Address, value: bigint, options: { readonly compare?: ">=" | "==" | "&"; readonly timeoutMs?: number } = {}): void {
+    checkOptions("stream.waitValue", options, ["compare", "timeoutMs"]);
+    checkInteger("stream.waitValue", "timeoutMs", options.timeoutMs, 0, 2 ** 31 - 1);
+    const compare = COMPARES[options.compare ?? ">="];
+    const offset = this.#core.localOffset(target, 8, "stream.waitValue: target");
+    if (offset % 8 !== 0 || compare === undefined) {
+      throw offset % 8 === 0
+        ? invalidParam(`stream.waitValue: compare is "${String(options.compare)}"; pass ">=", "==" or "&"`)
+        : new AclError(107008, "stream.waitValue: the address is not a multiple of 8; align it");
+    }
+    const [low, high] = [Number(BigInt.asUintN(32, value)), Number(BigInt.asUintN(32, value >> 32n))];
+    this.#core.submit(TaskOp.WAIT_VALUE, offset, low, high, options.timeoutMs ?? 0, compare);
   }
 
   /** Queues one run of a prepared program, or a probe. Results of a prepared run are in its output views after the next `synchronize`. */

@@ -39,7 +39,7 @@ export function finish(): void {
 export function ok<T extends readonly unknown[] | number>(
   result: T,
 ): T extends readonly [infer V, number] ? V : T extends readonly [...infer V, number] ? V : undefined {
-  const parts = typeof result === "number" ? [result] : [...result];
+  const parts = typeof result === "number" ? [result] : [...(result as readonly unknown[])];
   const code = parts.pop();
   if (code !== 0) {
     throw new Error(`code ${String(code)}: ${acl.get_recent_err_msg() ?? "no message"}`);
