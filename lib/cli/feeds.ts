@@ -3,7 +3,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { AclError } from "../errors/acl-error";
 import { DTYPES, type DtypeName } from "../graph/dtype";
-import { arrayOf, countOf, lanesOf, Tensor, type TensorData } from "../runtime/tensor";
+import { arrayOf, countOf, Tensor } from "../runtime/tensor";
 import type { Assignment } from "./arguments";
 import { readNpy, writeNpy } from "./npy";
 import { UsageError } from "./output";
@@ -94,7 +94,12 @@ function alignedBuffer(bytes: Uint8Array): ArrayBuffer {
 
 export function writeTensor(file: string, tensor: Tensor): void {
   const { buffer, byteOffset, byteLength } = tensor.data;
-  fs.writeFileSync(file, writeNpy({ dtype: tensor.dtype, dims: tensor.dims, bytes: new Uint8Array(buffer, byteOffset, byteLength) }));
+  const bytes = writeNpy({ dtype: tensor.dtype, dims: tensor.dims, bytes: new Uint8Array(buffer, byteOffset, byteLength) });
+  try {
+    fs.writeFileSync(file, bytes);
+  } catch (cause) {
+    throw new AclError(100003, `cannot write ${file}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+  }
 }
 
 /** xorshift32 in [0, 1). */
@@ -113,7 +118,7 @@ function randomTensor(input: InputInfo, sizes: ReadonlyMap<string, number>, rand
   const { name, dtype } = input;
   if (dtype === "string") throw new UsageError(`input ${name} takes strings, which a .npy file or a random value cannot give`);
   const dims = concrete(input, sizes);
-  const data: TensorData = new (arrayOf(dtype))(countOf(dims) * lanesOf(dtype));
+  const { data } = Tensor.zeros(dtype, dims);
   for (let i = 0; i < data.length; i++) {
     if (data instanceof BigInt64Array || data instanceof BigUint64Array) data[i] = BigInt(Math.floor(10 * random()));
     else data[i] = randomElement(dtype, random());
