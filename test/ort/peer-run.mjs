@@ -27,9 +27,8 @@ async function readPicture() {
   const classifier = path.join(path.dirname(models.detectionPath), "ch_ppocr_mobile_v2.0_cls_infer.onnx");
   const [detector, reader, turner] = await Promise.all([models.detectionPath, models.recognitionPath, classifier].map(create));
   const map = await infer("detection", detector, detectionInput(image));
-  // Rounded: the last bits of the map must not move what the next networks see.
-  const rounded = (box) => Object.fromEntries(Object.entries(box).map(([key, value]) => [key, Math.round(value * 100) / 100]));
-  const boxes = boxesOf(map.data, map.dims, image).map(rounded);
+  // Boxes follow from which pixels are above a threshold: the last bits of the map do not move them.
+  const boxes = boxesOf(map.data, map.dims, image);
   for (const box of boxes) {
     await infer("recognition", reader, recognitionInput(image, box));
     await infer("classification", turner, { dims: [1, 3, 48, 192], data: sample(image, box, 192, 48, (value) => value / 127.5 - 1) });
