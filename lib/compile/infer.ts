@@ -5,7 +5,7 @@
 import { AclError } from "../errors/acl-error";
 import { formatDims, isConcrete } from "../graph/dims";
 import { DTYPES } from "../graph/dtype";
-import { describeNode, type Graph, type Node, type Value } from "../graph/ir";
+import { describeNode, type Graph, isStored, type Node, type Value } from "../graph/ir";
 import { decode, encode, sizeOf, type Tensor } from "../graph/tensor";
 import { type AnyOp, type Attributes, type AttributeSpecs, type ConcreteType, type Form, nameInputs, readAttributes, type Type } from "../ops/define";
 import { findOp, requireOps } from "../ops/registry";
@@ -62,6 +62,15 @@ function upgrade(node: Node): Node {
 /** Types the outputs. Returns true when the node was folded into constants and can go. */
 function inferNode(node: Node): boolean {
   const what = describeNode(node);
+  const value = node.op === "Constant" && node.domain === "" ? node.attributes.get("value") : undefined;
+  const [output] = node.outputs;
+  if (isStored(value) && output && node.outputs.length === 1) {
+    // Some exporters keep all weights in such nodes: the bytes of the file are the constant, and the name says which.
+    assignType(output, value, what);
+    output.constant = value;
+    output.source = output.name;
+    return true;
+  }
   const { op, attributes } = resolve(node);
   if (node.outputs.length > (op.outputs ?? 1)) {
     throw new AclError(100022, `${what} has ${node.outputs.length} outputs; this operator gives at most ${op.outputs ?? 1}`);
@@ -87,19 +96,19 @@ function inferNode(node: Node): boolean {
   return fold(node, op, attributes, types);
 }
 
-function typeOf(value: Value): Type {
-  const { constant } = value;
+function typeOf({ dtype, dims, constant }: Value): Type {
+  if (!constant) {
+    return { dtype: dtype!, dims: dims! };
+  }
   let decoded: Tensor | undefined;
   return {
-    dtype: value.dtype!,
-    dims: value.dims!,
-    ...(constant
-      ? {
-          get constant() {
-            return (decoded ??= decode(constant));
-          },
-        }
-      : {}),
+    dtype: dtype!,
+    dims: dims!,
+    // A getter of the object itself: spread from another one it would be read at once.
+    get constant() {
+      decoded ??= decode(constant);
+      return decoded;
+    },
   };
 }
 

@@ -158,8 +158,27 @@ function access(dtype: DtypeName): Access {
   return found;
 }
 
+/** The types that models are made of, a whole array at a time. Bytes of a file may start at any address: then they are copied first. */
+function typed({ dtype, bytes }: Stored): Elements | undefined {
+  if (dtype !== "float32" && dtype !== "int64" && dtype !== "int32") {
+    return undefined;
+  }
+  const size = DTYPES[dtype].bytes;
+  const { buffer, byteOffset, byteLength } = byteAligned(bytes, size);
+  const count = byteLength / size;
+  if (dtype === "int64") {
+    return new BigInt64Array(buffer, byteOffset, count).slice();
+  }
+  return new Float64Array(dtype === "float32" ? new Float32Array(buffer, byteOffset, count) : new Int32Array(buffer, byteOffset, count));
+}
+const byteAligned = (bytes: Uint8Array, size: number): Uint8Array => (bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes));
+
 /** Stored bytes as numbers. */
 export function decode(stored: Stored): Tensor {
+  const fast = typed(stored);
+  if (fast) {
+    return { dtype: stored.dtype, dims: stored.dims, data: fast };
+  }
   const [read] = access(stored.dtype);
   const step = DTYPES[stored.dtype].bytes;
   const data = elements(stored.dtype, sizeOf(stored.dims));
@@ -172,6 +191,9 @@ export function decode(stored: Stored): Tensor {
 
 /** Numbers as the device stores them. */
 export function encode(value: Tensor): Stored {
+  if (value.dtype === "float32" && value.data instanceof Float64Array) {
+    return { dtype: value.dtype, dims: value.dims, bytes: new Uint8Array(new Float32Array(value.data).buffer) };
+  }
   const [, write] = access(value.dtype);
   const step = DTYPES[value.dtype].bytes;
   const bytes = new Uint8Array(value.data.length * step);

@@ -59,6 +59,8 @@ export const FAMILIES: readonly Family[] = [
     names: [...["Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Round", "Sign", "IsNaN", "IsInf"]],
     load: () => require("./functions"),
   },
+  { names: ["GatherElements", "GatherND"], load: () => require("./indexing") },
+  { names: ["QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger"], load: () => require("./quantization") },
   { names: ["ScatterND", "Range"], load: () => require("./scatter") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
 ];

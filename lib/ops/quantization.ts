@@ -1,0 +1,238 @@
+/** Quantized arithmetic: strips between 8 bits and floats, products in int32. */
+import { AclError } from "../errors/acl-error";
+import { formatDims, normalizeAxis, shapeError } from "../graph/dims";
+import { DTYPES, type DtypeName, dtypeName } from "../graph/dtype";
+import { elements, isFloat, isSigned, sizeOf, type Tensor } from "../graph/tensor";
+import type { View } from "../program/types";
+import { mapTensors, requireDtype } from "./arithmetic";
+import { type ConcreteType, defineOp, int, type Tolerance, type Type } from "./define";
+import type { Lowering, Operand } from "./lowering";
+import { MatMul, multiply } from "./matmul";
+import { fixed, noise, positive, ramp, rejects, sample, scalar, values } from "./sample";
+import { reshapeView } from "./views";
+
+const NARROW: ReadonlySet<DtypeName> = new Set(["int8", "uint8", "int16", "uint16"]);
+/** A number on the boundary between two steps may round either way. */
+const ONE_STEP: Tolerance = { relative: 0, absolute: 0, why: "whole numbers" };
+
+/** Scale and zero point: one number, or one for each position of an axis. */
+function alongAxis(of: { readonly dims: readonly number[] }, rank: number, axis: number, node: string): number[] {
+  if (of.dims.length > 1) {
+    throw new AclError(
+      100024,
+      `${node}: blocks of scales ${formatDims(of.dims)} are not supported yet; one scale, or one per position of an axis is`,
+    );
+  }
+  const dims = new Array<number>(rank).fill(1);
+  if (sizeOf(of.dims) !== 1) {
+    dims[normalizeAxis(axis, rank, node)] = of.dims[0]!;
+  }
+  return dims;
+}
+const asDims = (of: Tensor, dims: readonly number[]): Tensor => ({ ...of, dims });
+
+function checkAxis(x: Type, scale: Type, axis: number, node: string): void {
+  if (scale.dims.length === 1 && scale.dims[0] !== 1) {
+    const dim = x.dims[normalizeAxis(axis, x.dims.length, node)];
+    if (typeof dim === "number" && dim !== scale.dims[0]) {
+      throw shapeError(`${node}: ${scale.dims[0]} scales for an axis of ${dim}`);
+    }
+  }
+}
+
+function halfEven(x: number): number {
+  const low = Math.floor(x);
+  const rest = x - low;
+  return rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? low + 1 : low;
+}
+function saturate(dtype: DtypeName, value: number): number {
+  const { bits } = DTYPES[dtype];
+  const [low, high] = isSigned(dtype) ? [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1] : [0, 2 ** bits - 1];
+  return Math.min(high, Math.max(low, value));
+}
+
+export const QuantizeLinear = defineOp({
+  names: { onnx: ["QuantizeLinear", 25] },
+  inputs: ["x", "scale", "zero?"],
+  attributes: { axis: int(1), saturate: int(1), block_size: int(0), output_dtype: int(0), precision: int(0) },
+  layout: "follow",
+  infer: ({ x, scale, zero }, { axis, output_dtype }, { node }) => {
+    const dtype = zero?.dtype ?? (output_dtype ? dtypeName(output_dtype) : "uint8");
+    if (!dtype || !NARROW.has(dtype) || !isFloat(x.dtype)) {
+      throw new AclError(100024, `${node}: quantizing ${x.dtype} to ${dtype ?? output_dtype} is not supported; floats to 8- and 16-bit integers are`);
+    }
+    checkAxis(x, scale, axis, node);
+    return [{ dtype, dims: x.dims }];
+  },
+  reference: ({ x, scale, zero }, { axis }, [out]) => {
+    const dims = alongAxis(scale, x.dims.length, axis, "QuantizeLinear");
+    const real = (v: number, s: number, z = 0): number => saturate(out!.dtype, halfEven(Math.fround(v / s)) + z);
+    return [mapTensors({ real }, [x, asDims(scale, dims), ...(zero ? [asDims(zero, dims)] : [])], out!)];
+  },
+  lower: (b, { x, scale, zero }, { axis }) => {
+    const dims = alongAxis(scale, x.dims.length, axis, b.what);
+    const [factor, point] = [reshapeView(scale.view, dims)!, zero && reshapeView(zero.view, dims)!];
+    b.map(b.target(), [x.view, factor, ...(point ? [point] : [])], (s, v, by, z) => {
+      const steps = s.op("round", s.op("div", s.cast(v!, "f32"), s.cast(by!, "f32")));
+      return z === undefined ? steps : s.op("add", steps, s.cast(z, "f32"));
+    });
+  },
+  tolerance: ONE_STEP,
+  samples: () => [
+    sample("uint8", { x: ramp([3, 7], 5), scale: scalar(2), zero: scalar(128, "uint8") }),
+    sample("int8, per channel", {
+      x: ramp([2, 3, 5], 4),
+      scale: fixed(values("float32", [3], [0.5, 2, 4])),
+      zero: fixed(values("int8", [3], [0, -3, 7])),
+    }),
+    sample("no zero point", { x: ramp([9], 100), scale: positive([], 0.5) }),
+    rejects("scales that do not fit", { x: ramp([2, 3]), scale: positive([2]) }, 100021, /2 scales for an axis of 3/),
+  ],
+});
+
+export const DequantizeLinear = defineOp({
+  names: { onnx: ["DequantizeLinear", 25] },
+  inputs: ["x", "scale", "zero?"],
+  attributes: { axis: int(1), block_size: int(0), output_dtype: int(0) },
+  layout: "follow",
+  infer: ({ x, scale }, { axis }, { node }) => {
+    if ((!NARROW.has(x.dtype) && x.dtype !== "int32") || !isFloat(scale.dtype)) {
+      throw new AclError(100024, `${node}: dequantizing ${x.dtype} is not supported; 8-, 16- and 32-bit integers are`);
+    }
+    checkAxis(x, scale, axis, node);
+    return [{ dtype: scale.dtype, dims: x.dims }];
+  },
+  reference: ({ x, scale, zero }, { axis }, [out]) => {
+    const dims = alongAxis(scale, x.dims.length, axis, "DequantizeLinear");
+    return [mapTensors({ real: (v, s, z = 0) => (v! - z) * s! }, [x, asDims(scale, dims), ...(zero ? [asDims(zero, dims)] : [])], out!)];
+  },
+  lower: (b, { x, scale, zero }, { axis }) => {
+    const dims = alongAxis(scale, x.dims.length, axis, b.what);
+    const [factor, point] = [reshapeView(scale.view, dims)!, zero && reshapeView(zero.view, dims)!];
+    b.map(b.target(), [x.view, factor, ...(point ? [point] : [])], (s, v, by, z) => {
+      const whole = s.cast(v!, "i32");
+      return s.op("mul", s.cast(z === undefined ? whole : s.op("sub", whole, s.cast(z, "i32")), "f32"), s.cast(by!, "f32"));
+    });
+  },
+  tolerance: { relative: 1e-6, absolute: 0, why: "one rounding" },
+  samples: () => [
+    sample("uint8", { x: values("uint8", [4], [0, 128, 200, 255]), scale: scalar(0.25), zero: scalar(128, "uint8") }),
+    sample(
+      "int8, per row",
+      { x: values("int8", [2, 2], [-128, 127, 3, -4]), scale: positive([2]), zero: fixed(values("int8", [2], [1, -1])) },
+      { attributes: { axis: 0 } },
+    ),
+    rejects("scales that do not fit", { x: values("uint8", [2], [1, 2]), scale: positive([3]) }, 100021, /3 scales/, { attributes: { axis: 0 } }),
+  ],
+});
+
+export const DynamicQuantizeLinear = defineOp({
+  names: { onnx: ["DynamicQuantizeLinear", 11] },
+  inputs: ["x"],
+  outputs: 3,
+  infer: ({ x }, _, { node, outputs }) => {
+    requireDtype(x.dtype, "float", node);
+    return [
+      { dtype: "uint8" as const, dims: x.dims },
+      { dtype: "float32" as const, dims: [] },
+      { dtype: "uint8" as const, dims: [] },
+    ].slice(0, outputs);
+  },
+  reference: ({ x }, _, types) => {
+    const data = x.data as Float64Array;
+    const low = data.reduce((a, v) => Math.min(a, v), 0);
+    const high = data.reduce((a, v) => Math.max(a, v), 0);
+    const scale = Math.fround(Math.fround(high - low) / 255);
+    const zero = saturate("uint8", halfEven(Math.fround(-low / scale)));
+    const y = mapTensors({ real: (v) => saturate("uint8", halfEven(Math.fround(v / scale)) + zero) }, [x], types[0]!);
+    const one = (dtype: DtypeName, value: number): Tensor => ({ dtype, dims: [], data: Float64Array.of(value) });
+    return [y, one("float32", scale), one("uint8", zero)].slice(0, types.length);
+  },
+  lower: (b, { x }) => {
+    const [low, high] = (["min", "max"] as const).map((fold) => {
+      const found = b.temporary("float32", [], undefined, `${b.node.name}.${fold}`);
+      b.reduce(
+        fold,
+        found,
+        b.converted(x.view, "float32"),
+        x.dims.map((_, axis) => axis),
+      );
+      return found;
+    }) as [View, View];
+    const scale = b.has(1) ? b.target(1) : b.temporary("float32", []);
+    const zero = b.has(2) ? b.target(2) : b.temporary("uint8", []);
+    b.map(scale, [low, high], (s, a, z) => {
+      const nothing = s.constant("f32", 0);
+      return s.op("div", s.op("sub", s.op("max", z!, nothing), s.op("min", a!, nothing)), s.constant("f32", 255));
+    });
+    b.map(zero, [low, scale], (s, a, by) => s.op("round", s.op("div", s.op("neg", s.op("min", a!, s.constant("f32", 0))), by!)));
+    b.map(b.target(0), [x.view, scale, zero], (s, v, by, z) => s.op("add", s.op("round", s.op("div", v!, by!)), s.cast(z!, "f32")));
+  },
+  tolerance: { relative: 1e-6, absolute: 0, why: "f32 scale" },
+  samples: () => [sample("both signs", { x: ramp([3, 5], 0.5) }, { outputs: 3 }), sample("above zero", { x: positive([7]) }, { outputs: 3 })],
+});
+
+/** Zero points of rows (of a) or columns (of b) as something that broadcasts to the matrix. */
+const zeroDims = (zero: { readonly dims: readonly number[] }, rows: boolean): readonly number[] =>
+  rows && zero.dims.length === 1 && zero.dims[0] !== 1 ? [zero.dims[0]!, 1] : zero.dims;
+
+function shifted(of: Tensor, zero: Tensor | undefined, rows: boolean): Tensor {
+  const out: ConcreteType = { dtype: "int32", dims: of.dims };
+  return mapTensors({ real: (v, z = 0) => v! - z }, [of, ...(zero ? [asDims(zero, zeroDims(zero, rows))] : [])], out);
+}
+
+function lowerShifted(b: Lowering, of: Operand, zero: Operand | undefined, rows: boolean): View {
+  const wide = b.temporary("int32", of.dims, undefined, `${of.value.name}.wide`);
+  const point = zero && reshapeView(b.arranged(zero.view), zeroDims(zero, rows))!;
+  b.map(wide, [of.view, ...(point ? [point] : [])], (s, v, z) =>
+    z === undefined ? s.cast(v!, "i32") : s.op("sub", s.cast(v!, "i32"), s.cast(z, "i32")),
+  );
+  return wide;
+}
+
+export const MatMulInteger = defineOp({
+  names: { onnx: ["MatMulInteger", 10] },
+  inputs: ["a", "b", "aZero?", "bZero?"],
+  infer: ({ a, b }, _, context) => {
+    if (![a, b].every(({ dtype }) => dtype === "int8" || dtype === "uint8") || a.dims.length < 2 || b.dims.length < 2) {
+      throw shapeError(`${context.node}: takes matrices of int8 or uint8, not ${a.dtype}${formatDims(a.dims)} and ${b.dtype}${formatDims(b.dims)}`);
+    }
+    return MatMul.infer({ a: { dtype: "int32", dims: a.dims }, b: { dtype: "int32", dims: b.dims } } as never, {}, context);
+  },
+  reference: ({ a, b, aZero, bZero }, _, [out]) => {
+    const product = multiply(shifted(a, aZero, true), shifted(b, bZero, false), "int32");
+    const data = elements("int32", product.data.length) as Float64Array;
+    data.set(product.data as Float64Array);
+    return [{ ...out!, data }];
+  },
+  lower: (b, { a, b: right, aZero, bZero }) => {
+    const [left, other] = [lowerShifted(b, a, aZero, true), lowerShifted(b, right, bZero, false)];
+    const target = b.target();
+    const batch = target.dims.slice(0, -2);
+    const spread = (view: View): View => {
+      const lead = batch.length + 2 - view.dims.length;
+      const dims = [...new Array<number>(lead).fill(1), ...view.dims];
+      const strides = [...new Array<number>(lead).fill(0), ...view.strides];
+      return {
+        ...view,
+        dims: [...batch, ...view.dims.slice(-2)],
+        strides: strides.map((stride, axis) => (axis < batch.length && dims[axis] === 1 ? 0 : stride)),
+      };
+    };
+    b.matmul(target, spread(left), spread(other), false);
+  },
+  samples: () => [
+    sample("zero points", {
+      a: values("uint8", [2, 3], [1, 200, 3, 255, 0, 7]),
+      b: values("int8", [3, 2], [1, -2, 3, -4, 127, -128]),
+      aZero: scalar(128, "uint8"),
+      bZero: scalar(1, "int8"),
+    }),
+    sample("a row each, batch", {
+      a: values("int8", [2, 2, 2], [1, 2, 3, 4, 5, 6, 7, -8]),
+      b: values("uint8", [2, 3], [1, 2, 3, 4, 5, 6]),
+      aZero: fixed(values("int8", [2], [1, -1])),
+    }),
+    rejects("floats", { a: noise([2, 2]), b: noise([2, 2]) }, 100021, /int8 or uint8/),
+  ],
+});
