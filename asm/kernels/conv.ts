@@ -10,7 +10,7 @@ import { convolve, depthwise, depthwiseRow, gemm, panelColumns } from "../micro/
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, record, stride } from "./view";
 import {
-  edgePixels, evenPitch, gatherWindow, insidePixels, kernelSize, listRuns, listWindows, movePixel, nextPixel, openWindow, restOfRow, tapCount, windowStart,
+  edgePixels, evenPitch, gatherWindows, insidePixels, kernelSize, listRuns, listWindows, movePixel, nextPixel, openWindow, restOfRow, tapCount, windowStart,
 } from "./window";
 import { runWinograd } from "./winograd";
 
@@ -22,6 +22,10 @@ const TABLE_ENTRIES: u32 = 15360;
 const ZERO_BYTES: u32 = 65536;
 /** Gathered windows, or runs that cross the padding. */
 const GATHER_BYTES: u32 = 262144;
+
+/** Gathered windows that leave room for C in the first-level cache, and the most pixels of a round in units of PIXELS. */
+const GATHER_NEAR: u32 = 24576;
+const GATHER_ROUNDS: u32 = 8;
 
 const TABLE: usize = (STRIP_SCRATCH + 63) & ~63;
 const ZERO: usize = TABLE + <usize>TABLE_ENTRIES * 4;
@@ -63,10 +67,7 @@ function groupColumns(group: u32, j: u32, last: u32, first: u32, pixels: u32, pl
   const table = buffer + TABLE, tablePitch = <usize>pixels << 2;
   if (mode == ConvMode.GATHER) {
     movePixel(target, first);
-    for (let p: u32 = 0; p < pixels; p++) {
-      gatherWindow(buffer + GATHERED + (<usize>(p * depth) << 2), bytes, group * bytes, dense);
-      nextPixel();
-    }
+    gatherWindows(buffer + GATHERED, pixels, bytes, group * bytes, dense);
     gemm(pixels, last - j, depth, buffer + GATHERED, <usize>depth << 2, panels, panelPitch, c, pitch, 1);
   } else if (mode == ConvMode.RUNS) {
     const width = kernelSize(2);
@@ -113,7 +114,9 @@ function depthwisePixels(first: u32, pixels: u32, place: usize, pitch: usize): v
 function pixelsTogether(): u32 {
   if (mode == ConvMode.GATHER) {
     const bytes = max<u32>(4, taps * (inputs / groups) * 4);
-    return min<u32>(PIXELS, GATHER_BYTES / bytes);
+    // Few taps: as many pixels as the first-level cache takes, since each round starts an epilogue.
+    const most = min<u32>(GATHER_NEAR / bytes / PIXELS, GATHER_ROUNDS) * PIXELS;
+    return min<u32>(max<u32>(PIXELS, most), GATHER_BYTES / bytes);
   }
   if (mode == ConvMode.RUNS) return min<u32>(PIXELS, min<u32>(TABLE_ENTRIES * kernelSize(2) / taps, GATHER_BYTES / (taps * inputs * 4)));
   return min<u32>(PIXELS, TABLE_ENTRIES / taps);

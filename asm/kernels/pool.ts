@@ -63,7 +63,6 @@ function poolWindow(place: usize, channels: u32, kind: u32, list: usize): void {
     const divisor = kind == PoolKind.AVERAGE_INCLUDE_PAD ? paddedTaps() : count;
     poolChannels(false, list, count, place, channels, f32x4.splat(<f32>max<u32>(divisor, 1)));
   }
-  canonicalF32(place, channels);
 }
 
 /** One channel of the current pixel, at byte offset `at` of each source pixel. */
@@ -119,11 +118,16 @@ export function runPool(program: usize, instruction: usize, tile: u32, frame: us
   const lines = dtype == Dtype.FLOAT32 && channels >= 4 && step == 4 && sourceStep == 4;
   openWindow(block, source, addressOf(source, frame));
   const first = addressOf(target, frame), even = evenPitch(target);
+  const dense = even == <i32>(channels << 2);
   movePixel(target, from);
   for (let pixel = from; pixel < to; pixel++) {
     const place = first + (even != 0 ? <usize>(<i32>pixel * even) : <usize>movePixel(target, pixel));
-    if (lines) poolWindow(place, channels, kind, scratch + TAPS);
+    if (lines) {
+      poolWindow(place, channels, kind, scratch + TAPS);
+      if (!dense) canonicalF32(place, channels);
+    }
     else for (let c: u32 = 0; c < channels; c++) poolElement(dtype, place + <usize>(<i32>c * step), <i32>c * sourceStep, kind);
     if (even != 0) nextPixel();
   }
+  if (lines && dense) canonicalF32(first + <usize>from * even, (to - from) * channels);
 }

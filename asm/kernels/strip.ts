@@ -53,7 +53,7 @@ function runOperation(type: u32, code: u32, d: usize, a: usize, sa: usize, b: us
 }
 
 /** Constants and splats: registers whose pointer stands still. */
-function setUp(program: usize, block: usize, frame: usize, from: u32, scratch: usize): void {
+function setUp(program: usize, block: usize, frame: usize, from: u32, to: u32, scratch: usize): void {
   const table = scratch + TABLE;
   const registers = <u32>load<u16>(block, StripBlock.REGISTERS);
   const constants = <u32>load<u16>(block, StripBlock.CONSTANTS);
@@ -63,7 +63,7 @@ function setUp(program: usize, block: usize, frame: usize, from: u32, scratch: u
   for (let i = <u32>load<u16>(block, StripBlock.OPERANDS); i != 0; i--, operand += StripOperand.SIZE) {
     const mode = <u32>load<u8>(operand, StripOperand.MODE);
     if (mode == OperandMode.SPLAT) splat(program, operand, frame, scratch);
-    else if (mode == OperandMode.PERIODIC) fillPeriodic(program, operand, frame, from, load<u32>(block, StripBlock.STEP), scratch);
+    else if (mode == OperandMode.PERIODIC) fillPeriodic(program, operand, frame, from, min<u32>(load<u32>(block, StripBlock.STEP), (to - from + GROUP - 1) & ~(GROUP - 1)), scratch);
   }
 }
 
@@ -85,17 +85,20 @@ function fillPeriodic(program: usize, operand: usize, frame: usize, from: u32, l
   const tensor = record(program, load<u32>(operand, StripOperand.TENSOR));
   const dtype = dtypeOf(tensor);
   const period = dim(tensor, rank(tensor) - 1);
-  const staging = scratch + STAGING;
+  const register = scratch + <usize>load<u8>(operand, StripOperand.REGISTER) * REGISTER_PITCH;
+  const plain = isRegister(dtype);
+  const staging = plain ? register : scratch + STAGING;
   const bytes = <usize>period << sizeShift(dtype);
   const phase = from % period;
   const source = addressOf(tensor, frame);
   const head = <usize>phase << sizeShift(dtype);
-  // One rotated period, then copies of what is already there, doubling.
+  // One rotated period (a strip has room for it, whatever its length), then what is already there again.
   memory.copy(staging, source + head, bytes - head);
   memory.copy(staging + bytes - head, source, head);
   const total = <usize>length << sizeShift(dtype);
-  for (let filled = bytes; filled < total; filled <<= 1) memory.copy(staging + filled, staging, min<usize>(filled, total - filled));
-  loadElements(dtype, scratch + <usize>load<u8>(operand, StripOperand.REGISTER) * REGISTER_PITCH, staging, length);
+  if (bytes >= 16) for (let at = bytes; at < total; at += 16) v128.store(staging + at, v128.load(staging + at - bytes));
+  else for (let filled = bytes; filled < total; filled <<= 1) memory.copy(staging + filled, staging, min<usize>(filled, total - filled));
+  if (!plain) loadElements(dtype, register, staging, length);
 }
 
 /** Brings `count` elements from `at` of one input into reach. `whole`: count is a multiple of GROUP, memory may be read in place. */
@@ -153,7 +156,7 @@ function deliver(tensor: usize, operand: usize, frame: usize, at: u32, count: u3
 /** Elements [from, to) of the dims that the operands share. `accumulator` holds the values of element `from` on, for mode ACCUMULATOR. */
 export function runStrip(program: usize, block: usize, frame: usize, from: u32, to: u32, accumulator: usize, scratch: usize): void {
   if (from >= to) return;
-  setUp(program, block, frame, from, scratch);
+  setUp(program, block, frame, from, to, scratch);
   const table = scratch + TABLE;
   const operands = block + StripBlock.SIZE + <usize>load<u16>(block, StripBlock.CONSTANTS) * SPLAT_BYTES;
   const operations = operands + <usize>load<u16>(block, StripBlock.OPERANDS) * StripOperand.SIZE;

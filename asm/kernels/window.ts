@@ -6,6 +6,26 @@ import { dim, stride } from "./view";
 let block: usize = 0;
 let source: usize = 0;
 let sourceFirst: usize = 0;
+/** Window and source along each spatial dim: taps, bytes between taps, steps of the window, padding before it, size and bytes between source pixels. */
+let taps0: i32 = 0;
+let taps1: i32 = 0;
+let taps2: i32 = 0;
+let dilation0: i32 = 0;
+let dilation1: i32 = 0;
+let dilation2: i32 = 0;
+let step0: i32 = 0;
+let step1: i32 = 0;
+let step2: i32 = 0;
+let pad0: i32 = 0;
+let pad1: i32 = 0;
+let pad2: i32 = 0;
+let size0: i32 = 0;
+let size1: i32 = 0;
+let size2: i32 = 0;
+let pitch0: i32 = 0;
+let pitch1: i32 = 0;
+let pitch2: i32 = 0;
+let samplePitch: i32 = 0;
 /** Output pixel at hand: its sample, its place, and the position of its window's first tap (0 is the outermost spatial dim). */
 let sample: u32 = 0;
 let z: u32 = 0;
@@ -23,6 +43,13 @@ export function openWindow(convBlock: usize, sourceTensor: usize, first: usize):
   block = convBlock;
   source = sourceTensor;
   sourceFirst = first;
+  taps0 = field(ConvBlock.KERNEL, 0), taps1 = field(ConvBlock.KERNEL, 1), taps2 = field(ConvBlock.KERNEL, 2);
+  dilation0 = field(ConvBlock.DILATIONS, 0), dilation1 = field(ConvBlock.DILATIONS, 1), dilation2 = field(ConvBlock.DILATIONS, 2);
+  step0 = field(ConvBlock.STRIDES, 0), step1 = field(ConvBlock.STRIDES, 1), step2 = field(ConvBlock.STRIDES, 2);
+  pad0 = field(ConvBlock.PADS, 0), pad1 = field(ConvBlock.PADS, 1), pad2 = field(ConvBlock.PADS, 2);
+  size0 = <i32>dim(source, 1), size1 = <i32>dim(source, 2), size2 = <i32>dim(source, 3);
+  pitch0 = stride(source, 1), pitch1 = stride(source, 2), pitch2 = stride(source, 3);
+  samplePitch = stride(source, 0);
 }
 
 @inline
@@ -32,7 +59,7 @@ function field(at: usize, i: u32): i32 {
 
 @inline
 export function kernelSize(i: u32): u32 {
-  return <u32>field(ConvBlock.KERNEL, i);
+  return <u32>(i == 0 ? taps0 : i == 1 ? taps1 : taps2);
 }
 
 /** Taps of one window. */
@@ -50,29 +77,29 @@ export function movePixel(target: usize, index: u32): i32 {
   y = row - plane * targetHeight;
   sample = plane / targetDepth;
   z = plane - sample * targetDepth;
-  y0 = <i32>z * field(ConvBlock.STRIDES, 0) - field(ConvBlock.PADS, 0);
-  y1 = <i32>y * field(ConvBlock.STRIDES, 1) - field(ConvBlock.PADS, 1);
-  y2 = <i32>x * field(ConvBlock.STRIDES, 2) - field(ConvBlock.PADS, 2);
+  y0 = <i32>z * step0 - pad0;
+  y1 = <i32>y * step1 - pad1;
+  y2 = <i32>x * step2 - pad2;
   return <i32>sample * stride(target, 0) + <i32>z * stride(target, 1) + <i32>y * stride(target, 2) + <i32>x * stride(target, 3);
 }
 
 /** Moves on to the next output pixel of the target of `movePixel`. */
 export function nextPixel(): void {
   x++;
-  y2 += field(ConvBlock.STRIDES, 2);
+  y2 += step2;
   if (x < targetWidth) return;
   x = 0;
-  y2 = -field(ConvBlock.PADS, 2);
+  y2 = -pad2;
   y++;
-  y1 += field(ConvBlock.STRIDES, 1);
+  y1 += step1;
   if (y < targetHeight) return;
   y = 0;
-  y1 = -field(ConvBlock.PADS, 1);
+  y1 = -pad1;
   z++;
-  y0 += field(ConvBlock.STRIDES, 0);
+  y0 += step0;
   if (z < targetDepth) return;
   z = 0;
-  y0 = -field(ConvBlock.PADS, 0);
+  y0 = -pad0;
   sample++;
 }
 
@@ -95,62 +122,61 @@ export function restOfRow(): u32 {
 }
 
 @inline
-function inside(i: u32, position: i32): bool {
-  return position >= 0 && position + (field(ConvBlock.KERNEL, i) - 1) * field(ConvBlock.DILATIONS, i) < <i32>dim(source, i + 1);
+function inside(position: i32, taps: i32, dilation: i32, size: i32): bool {
+  return position >= 0 && position + (taps - 1) * dilation < size;
+}
+
+@inline
+function rowInside(): bool {
+  return inside(y0, taps0, dilation0, size0) && inside(y1, taps1, dilation1, size1);
+}
+
+@inline
+function columnInside(): bool {
+  return inside(y2, taps2, dilation2, size2);
 }
 
 /** Output pixels from the one at hand on, at most `most`, whose windows lie wholly inside the source and whose row is the same. */
 export function insidePixels(most: u32): u32 {
-  if (!inside(0, y0) || !inside(1, y1) || !inside(2, y2)) return 0;
-  const room = <i32>dim(source, 3) - 1 - (field(ConvBlock.KERNEL, 2) - 1) * field(ConvBlock.DILATIONS, 2) - y2;
-  return min<u32>(min<u32>(most, restOfRow()), <u32>(room / field(ConvBlock.STRIDES, 2)) + 1);
+  if (!rowInside() || !columnInside()) return 0;
+  return min<u32>(min<u32>(most, restOfRow()), <u32>((size2 - 1 - (taps2 - 1) * dilation2 - y2) / step2) + 1);
 }
 
 /** Output pixels before the next one whose window lies inside along the innermost dim, at most `most`, in the same row. */
 export function edgePixels(most: u32): u32 {
   const left = min<u32>(most, restOfRow());
-  if (!inside(0, y0) || !inside(1, y1) || y2 >= 0) return left;
-  return min<u32>(left, <u32>((field(ConvBlock.STRIDES, 2) - 1 - y2) / field(ConvBlock.STRIDES, 2)));
+  if (!rowInside() || y2 >= 0) return left;
+  return min<u32>(left, <u32>((step2 - 1 - y2) / step2));
 }
 
 /** Address of the first tap of the window at hand, wherever that lies. */
+@inline
 export function windowStart(): usize {
-  return sourceFirst + <usize>(<i32>sample * stride(source, 0) + y0 * stride(source, 1) + y1 * stride(source, 2) + y2 * stride(source, 3));
+  return sourceFirst + <usize>(<i32>sample * samplePitch + y0 * pitch0 + y1 * pitch1 + y2 * pitch2);
 }
 
 /** Address of channel 0 of the source pixel under tap (i, j, k), 0 where it lies in the padding. */
 @inline
 export function tapAddress(i: u32, j: u32, k: u32): usize {
-  const z = y0 + <i32>i * field(ConvBlock.DILATIONS, 0), y = y1 + <i32>j * field(ConvBlock.DILATIONS, 1), x = y2 + <i32>k * field(ConvBlock.DILATIONS, 2);
+  const z = y0 + <i32>i * dilation0, y = y1 + <i32>j * dilation1, x = y2 + <i32>k * dilation2;
   // One unsigned comparison per dim covers both ends.
-  if (<u32>z >= dim(source, 1) || <u32>y >= dim(source, 2) || <u32>x >= dim(source, 3)) return 0;
-  return sourceFirst + <usize>(<i32>sample * stride(source, 0) + z * stride(source, 1) + y * stride(source, 2) + x * stride(source, 3));
+  if (<u32>z >= <u32>size0 || <u32>y >= <u32>size1 || <u32>x >= <u32>size2) return 0;
+  return sourceFirst + <usize>(<i32>sample * samplePitch + z * pitch0 + y * pitch1 + x * pitch2);
 }
 
 /** Writes the address of every tap of the window at hand to `list`, `step` bytes apart; `blank` stands for the padding. */
 export function listTaps(list: usize, step: usize, blank: usize): void {
-  const a = kernelSize(0), b = kernelSize(1), c = kernelSize(2);
-  if (inside(0, y0) && inside(1, y1) && inside(2, y2)) {
-    const plane = field(ConvBlock.DILATIONS, 0) * stride(source, 1), row = field(ConvBlock.DILATIONS, 1) * stride(source, 2);
-    const across = field(ConvBlock.DILATIONS, 2) * stride(source, 3);
-    const first = windowStart();
-    for (let i: u32 = 0; i < a; i++) {
-      for (let j: u32 = 0; j < b; j++) {
-        let tap = first + <usize>(<i32>i * plane + <i32>j * row);
-        for (let k: u32 = 0; k < c; k++) {
-          store<u32>(list, <u32>tap);
-          tap += across;
-          list += step;
-        }
-      }
-    }
-    return;
-  }
-  for (let i: u32 = 0; i < a; i++) {
-    for (let j: u32 = 0; j < b; j++) {
-      for (let k: u32 = 0; k < c; k++) {
-        const address = tapAddress(i, j, k);
-        store<u32>(list, <u32>(address == 0 ? blank : address));
+  const whole = rowInside() && columnInside();
+  const first = windowStart();
+  const across = dilation2 * pitch2;
+  for (let i: i32 = 0; i < taps0; i++) {
+    for (let j: i32 = 0; j < taps1; j++) {
+      let tap = first + <usize>(i * dilation0 * pitch0 + j * dilation1 * pitch1);
+      const row = whole || (<u32>(y0 + i * dilation0) < <u32>size0 && <u32>(y1 + j * dilation1) < <u32>size1);
+      for (let k: i32 = 0; k < taps2; k++) {
+        const seen = whole || (row && <u32>(y2 + k * dilation2) < <u32>size2);
+        store<u32>(list, <u32>(seen ? tap : blank));
+        tap += across;
         list += step;
       }
     }
@@ -168,15 +194,14 @@ export function listWindows(count: u32, table: usize, pitch: usize, blank: usize
 
 /** Addresses of the taps of the window at hand that lie in the source, side by side from `list` on; returns how many. */
 export function listInside(list: usize): u32 {
-  const first = list;
-  const a = kernelSize(0), b = kernelSize(1), c = kernelSize(2);
-  if (inside(0, y0) && inside(1, y1) && inside(2, y2)) {
+  if (rowInside() && columnInside()) {
     listTaps(list, 4, 0);
-    return a * b * c;
+    return <u32>(taps0 * taps1 * taps2);
   }
-  for (let i: u32 = 0; i < a; i++) {
-    for (let j: u32 = 0; j < b; j++) {
-      for (let k: u32 = 0; k < c; k++) {
+  const first = list;
+  for (let i: i32 = 0; i < taps0; i++) {
+    for (let j: i32 = 0; j < taps1; j++) {
+      for (let k: i32 = 0; k < taps2; k++) {
         const address = tapAddress(i, j, k);
         if (address == 0) continue;
         store<u32>(list, <u32>address);
@@ -189,7 +214,7 @@ export function listInside(list: usize): u32 {
 
 /** Whole vectors, the last one overlapping; fewer than four elements one by one. `bytes` is a multiple of 4. */
 @inline
-export function copyRun(target: usize, from: usize, bytes: usize): void {
+function copyRun(target: usize, from: usize, bytes: usize): void {
   if (bytes < 16) {
     for (let at: usize = 0; at < bytes; at += 4) store<u32>(target + at, load<u32>(from + at));
     return;
@@ -204,31 +229,72 @@ function zeroRun(target: usize, bytes: usize): void {
   for (let at: usize = 0; at < bytes; at += 4) store<u32>(target + at, 0);
 }
 
-/** The runs of a kernel row that starts at `tap` (which may be outside along the innermost dim) -> `target`, padding as zeros. */
+/** The taps of a kernel row that starts at `tap` (which may be outside along the innermost dim) -> `target`, padding as zeros. */
 function copyKernelRow(target: usize, tap: usize, channels: usize, offset: usize): void {
-  const across = field(ConvBlock.DILATIONS, 2), pitch = stride(source, 3);
-  for (let k: i32 = 0, n = <i32>kernelSize(2); k < n; k++) {
-    if (<u32>(y2 + k * across) < dim(source, 3)) copyRun(target, tap + <usize>(k * across * pitch) + offset, channels);
+  let place = y2;
+  tap += offset;
+  for (let k = taps2; k > 0; k--) {
+    if (<u32>place < <u32>size2) copyRun(target, tap, channels);
     else zeroRun(target, channels);
     target += channels;
+    tap += dilation2 * pitch2;
+    place += dilation2;
   }
 }
 
 /** Copies `bytes` of channels from `offset` on of every tap of the window at hand side by side to `target`. `dense`: a kernel row is one run. */
-export function gatherWindow(target: usize, bytes: usize, offset: usize, dense: bool): void {
-  const a = <i32>kernelSize(0), b = <i32>kernelSize(1), run = <usize>kernelSize(2) * bytes;
-  const whole = dense && inside(2, y2);
+function gatherWindow(target: usize, bytes: usize, offset: usize, dense: bool): void {
+  const run = <usize>taps2 * bytes;
+  const whole = dense && columnInside();
   const first = windowStart();
-  for (let i: i32 = 0; i < a; i++) {
-    const up = i * field(ConvBlock.DILATIONS, 0);
-    for (let j: i32 = 0; j < b; j++) {
-      const down = j * field(ConvBlock.DILATIONS, 1);
-      const row = first + <usize>(up * stride(source, 1) + down * stride(source, 2));
-      if (<u32>(y0 + up) >= dim(source, 1) || <u32>(y1 + down) >= dim(source, 2)) zeroRun(target, run);
+  for (let i: i32 = 0; i < taps0; i++) {
+    const up = i * dilation0;
+    for (let j: i32 = 0; j < taps1; j++) {
+      const down = j * dilation1;
+      const row = first + <usize>(up * pitch0 + down * pitch1);
+      if (<u32>(y0 + up) >= <u32>size0 || <u32>(y1 + down) >= <u32>size1) zeroRun(target, run);
       else if (whole) copyRun(target, row + offset, run);
       else copyKernelRow(target, row, bytes, offset);
       target += run;
     }
+  }
+}
+
+/** Windows of `count` neighbours in a row, wholly inside and with dense kernel rows. */
+function gatherInside(target: usize, run: usize, count: u32): void {
+  let first = windowStart();
+  const across = step2 * pitch2, down = dilation1 * pitch1, up = dilation0 * pitch0;
+  // Two vectors, which may overlap, for the runs of the usual small windows.
+  const short = run >= 16 && run <= 32, end = run - 16;
+  for (let p: u32 = 0; p < count; p++) {
+    for (let i: i32 = 0; i < taps0; i++) {
+      let row = first + <usize>(i * up);
+      for (let j = taps1; j > 0; j--) {
+        if (short) {
+          v128.store(target, v128.load(row));
+          v128.store(target + end, v128.load(row + end));
+        } else copyRun(target, row, run);
+        target += run;
+        row += down;
+      }
+    }
+    first += across;
+  }
+}
+
+/** Gathers the windows of `count` pixels from the one at hand on: `bytes` of channels from `offset` on of every tap. */
+export function gatherWindows(target: usize, count: u32, bytes: usize, offset: usize, dense: bool): void {
+  const size = <usize>(taps0 * taps1 * taps2) * bytes;
+  while (count > 0) {
+    let done = dense ? insidePixels(count) : 0;
+    if (done > 0) gatherInside(target, <usize>taps2 * bytes, done);
+    else {
+      gatherWindow(target, bytes, offset, dense);
+      done = 1;
+    }
+    target += done * size;
+    count -= done;
+    for (; done > 0; done--) nextPixel();
   }
 }
 
@@ -237,18 +303,17 @@ export function gatherWindow(target: usize, bytes: usize, offset: usize, dense: 
  * the padding are copied to `edges`; `blank` has `run` bytes of zeros.
  */
 export function listRuns(count: u32, table: usize, pitch: usize, run: usize, blank: usize, edges: usize): void {
-  const a = <i32>kernelSize(0), b = <i32>kernelSize(1);
-  const bytes = run / kernelSize(2);
+  const bytes = run / taps2;
   for (let p: u32 = 0; p < count; p++) {
-    const whole = inside(2, y2);
+    const whole = columnInside();
     const first = windowStart();
     let entry = table + (<usize>p << 2);
-    for (let i: i32 = 0; i < a; i++) {
-      const up = i * field(ConvBlock.DILATIONS, 0);
-      for (let j: i32 = 0; j < b; j++) {
-        const down = j * field(ConvBlock.DILATIONS, 1);
-        let place = first + <usize>(up * stride(source, 1) + down * stride(source, 2));
-        if (<u32>(y0 + up) >= dim(source, 1) || <u32>(y1 + down) >= dim(source, 2)) place = blank;
+    for (let i: i32 = 0; i < taps0; i++) {
+      const up = i * dilation0;
+      for (let j: i32 = 0; j < taps1; j++) {
+        const down = j * dilation1;
+        let place = first + <usize>(up * pitch0 + down * pitch1);
+        if (<u32>(y0 + up) >= <u32>size0 || <u32>(y1 + down) >= <u32>size1) place = blank;
         else if (!whole) {
           copyKernelRow(edges, place, bytes, 0);
           place = edges;
