@@ -22,7 +22,9 @@ const NAMES: ReadonlyMap<number, DtypeName> = new Map([
 export function dtypeOf(number: number, what: string): DtypeName {
   const name = NAMES.get(number);
   if (name === undefined) {
-    throw invalidParam(`${what}: dtype ${number} is not held in device memory; known are ${[...NAMES].map(([key, value]) => `${key} (${value})`).join(", ")}`);
+    throw invalidParam(
+      `${what}: dtype ${number} is not held in device memory; known are ${[...NAMES].map(([key, value]) => `${key} (${value})`).join(", ")}`,
+    );
   }
   return name;
 }

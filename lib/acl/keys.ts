@@ -10,7 +10,7 @@ import { type AclDevice, deviceIfOpen, Shared } from "./devices";
 import { deviceEnds } from "./lifecycle";
 import { exclusively } from "./process";
 import { RecordTable } from "./records";
-import { Physical, physicalHandle, physicalOf, physicals, physicalWord, setPhysical } from "./virtual";
+import { Physical, physicalHandle, physicalOf, physicals, physicalWord, setPhysical } from "./physical";
 
 /** Words of a key. */
 enum Key {
@@ -102,9 +102,10 @@ function keyOf(text: string, what: string): { device: AclDevice; index: number }
   const [pid, deviceIndex, index, generation] = match.slice(1).map((part) => Number.parseInt(part, 16)) as [number, number, number, number];
   checkProcess(pid, what);
   const device = deviceIfOpen(deviceIndex);
-  const live = device !== undefined && keys.exists(device) && word(device, index, Key.LIVE) !== 0 && word(device, index, Key.GENERATION) === generation;
+  const live =
+    device !== undefined && keys.exists(device) && word(device, index, Key.LIVE) !== 0 && word(device, index, Key.GENERATION) === generation;
   if (!live) {
-    throw new AclError(507899, `${what}: the key is closed, or its device was reset; export the memory again`);
+    throw new AclError(507899, `${what}: the key is closed, its memory was freed, or its device was reset; export the memory again`);
   }
   return { device, index };
 }

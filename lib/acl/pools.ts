@@ -209,7 +209,8 @@ export function poolFree(address: number, stream: AclStream): void {
   const what = "mem_pool_free_async";
   const entry = live.get(address);
   if (entry === undefined || entry.pool.device !== stream.device) {
-    const why = placeOf(address) === undefined ? "is no address of a device" : "is no block that this thread took from a pool, or was given back before";
+    const why =
+      placeOf(address) === undefined ? "is no address of a device" : "is no block that this thread took from a pool, or was given back before";
     throw invalidParam(`${what}: 0x${address.toString(16)} ${why}; pass what mem_pool_malloc_async returned, once, with a stream of its device`);
   }
   live.delete(address);

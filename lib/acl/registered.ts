@@ -61,7 +61,10 @@ export function register(device: AclDevice, pointer: Pointer, sizeBytes: number,
     for (const index of table.live(device)) {
       const start = word(device, index, Registered.START);
       if (start < offset + sizeBytes && offset < start + word(device, index, Registered.SIZE)) {
-        throw new AclError(507910, `${what}: [0x${addressOf(device, start, true).toString(16)}, +${word(device, index, Registered.SIZE)}) is registered already; unregister it first`);
+        throw new AclError(
+          507910,
+          `${what}: [0x${addressOf(device, start, true).toString(16)}, +${word(device, index, Registered.SIZE)}) is registered already; unregister it first`,
+        );
       }
     }
     const index = table.add(device);

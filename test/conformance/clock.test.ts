@@ -95,7 +95,10 @@ async function pipeline(items: number, depth: number): Promise<{ ends: number[];
     out.push(recorded(streams.down));
   }
   await device.synchronize();
-  const results = Int32Array.from({ length: items }, (_, item) => new Int32Array(sink.bytes.buffer, sink.bytes.byteOffset + item * MIB, words)[bytes / 4 - 1]!);
+  const results = Int32Array.from(
+    { length: items },
+    (_, item) => new Int32Array(sink.bytes.buffer, sink.bytes.byteOffset + item * MIB, words)[bytes / 4 - 1]!,
+  );
   return { ends: out.map((event) => begin.elapsedMs(event)), results };
 }
 

@@ -4,23 +4,9 @@ import { dict, handle, integer, list, optional } from "../args";
 import { Location } from "../addresses";
 import { current } from "../contexts";
 import { type AclDevice, ensureDevice, physicalIndex, userId } from "../devices";
+import { freePhysical, mallocPhysical, Physical, physicalOf, physicalWord } from "../physical";
 import { call } from "../table";
-import {
-  Access,
-  accessAt,
-  freePhysical,
-  GRANULARITY,
-  mallocPhysical,
-  map,
-  Physical,
-  physicalOf,
-  physicalWord,
-  releaseRange,
-  reserve,
-  retain,
-  setAccess,
-  unmap,
-} from "../virtual";
+import { Access, accessAt, GRANULARITY, map, releaseRange, reserve, retain, setAccess, unmap } from "../virtual";
 
 /** aclrtMemLocation. */
 export interface MemoryLocation {
@@ -70,7 +56,9 @@ function checkProperties({ allocationType = 0, memAttr = 0, handleType = 0 }: Ph
 function checkReserve(size: number, alignment: number, flags: number, what: string): void {
   checkWhole(size, what);
   if (alignment !== 0 || (flags !== 0 && flags !== 1)) {
-    throw invalidParam(`${what}: alignment is ${alignment} and flags ${flags}; pass 0, and 0 or 1 (huge pages): ranges start at multiples of ${GRANULARITY}`);
+    throw invalidParam(
+      `${what}: alignment is ${alignment} and flags ${flags}; pass 0, and 0 or 1 (huge pages): ranges start at multiples of ${GRANULARITY}`,
+    );
   }
 }
 
@@ -191,7 +179,9 @@ export const virtualCalls = {
       const flags = description?.flags ?? -1;
       deviceAt(description?.location, what);
       if (descriptions.length !== 1 || Access[flags] === undefined || size <= 0) {
-        throw invalidParam(`${what}: ${descriptions.length} descriptions, the first with flags ${flags}, size ${size}; pass one with flags 0, 1 or 3`);
+        throw invalidParam(
+          `${what}: ${descriptions.length} descriptions, the first with flags ${flags}, size ${size}; pass one with flags 0, 1 or 3`,
+        );
       }
       setAccess(address, size, flags);
     },

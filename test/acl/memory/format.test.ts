@@ -102,9 +102,9 @@ test("a copy converts on its way: one task, counted bytes, no buffer in between"
 });
 
 /** Where element (n, c, h, w), or the last two axes' (row, column) of a batch, lies: from the definition of the formats. */
-const LAYOUTS = {
+const LAYOUTS: Readonly<Record<number, (dims: number[], group: number, at: number[]) => number>> = {
   [NC1HWC0]: ([, C, H, W]: number[], group: number, [n, c, h, w]: number[]) =>
-    ((((n! * Math.ceil(C! / group) + Math.floor(c! / group)) * H! + h!) * W! + w!) * group + (c! % group)),
+    (((n! * Math.ceil(C! / group) + Math.floor(c! / group)) * H! + h!) * W! + w!) * group + (c! % group),
   [FRACTAL_NZ]: (dims: number[], group: number, at: number[]) => {
     const [rows, columns] = dims.slice(-2) as [number, number];
     const [row, column] = at.slice(-2) as [number, number];
@@ -130,26 +130,29 @@ describe("formats", () => {
     [FRACTAL_NZ, [2, 3, 5, 67], FLOAT],
     [FRACTAL_NZ, [33, 33], INT8],
     [FRACTAL_NZ, [1, 1], FLOAT],
-  ] as [keyof typeof LAYOUTS, number[], number][])("to format %i of [%p], dtype %i: every element in its place, zeros elsewhere, and back", (format, dims, dtype) => {
-    covers("rt.npu_format_cast", "rt.npu_format_cast_size");
-    const Kind = dtype === FLOAT ? Int32Array : dtype === HALF ? Int16Array : Int8Array;
-    const count = dims.reduce((all, dim) => all * dim, 1);
-    const values = Kind.from({ length: count }, (_, i) => 1 + (i % 120)); // bits are moved, never looked at
-    const group = dtype === INT8 ? 32 : 16;
-    const bytes = ok(rt.npu_format_cast_size(dims, dtype, format));
-    const expected = new Kind(bytes / Kind.BYTES_PER_ELEMENT);
-    for (const [at, place] of placesOf(dims).entries()) {
-      expected[LAYOUTS[format](dims, group, place)] = values[at]!;
-    }
-    const plain = upload(values);
-    const packed = ok(rt.malloc(bytes, 0));
-    ok(rt.memset(packed, bytes, 0xee, bytes));
-    const back = ok(rt.malloc(values.byteLength, 0));
-    ok(rt.npu_format_cast(packed, plain, dims, dtype, ND, format, stream));
-    ok(rt.npu_format_cast(back, packed, dims, dtype, format, ND, stream));
-    expect(download(new Kind(expected.length), packed)).toEqual(expected);
-    expect(download(new Kind(count), back)).toEqual(values);
-  });
+  ] as [number, number[], number][])(
+    "to format %i of [%p], dtype %i: every element in its place, zeros elsewhere, and back",
+    (format, dims, dtype) => {
+      covers("rt.npu_format_cast", "rt.npu_format_cast_size");
+      const Kind = dtype === FLOAT ? Int32Array : dtype === HALF ? Int16Array : Int8Array;
+      const count = dims.reduce((all, dim) => all * dim, 1);
+      const values = new Kind(count).map((_, i) => 1 + (i % 120)); // bits are moved, never looked at
+      const group = dtype === INT8 ? 32 : 16;
+      const bytes = ok(rt.npu_format_cast_size(dims, dtype, format));
+      const expected = new Kind(bytes / Kind.BYTES_PER_ELEMENT);
+      for (const [at, place] of placesOf(dims).entries()) {
+        expected[LAYOUTS[format]!(dims, group, place)] = values[at]!;
+      }
+      const plain = upload(values);
+      const packed = ok(rt.malloc(bytes, 0));
+      ok(rt.memset(packed, bytes, 0xee, bytes));
+      const back = ok(rt.malloc(values.byteLength, 0));
+      ok(rt.npu_format_cast(packed, plain, dims, dtype, ND, format, stream));
+      ok(rt.npu_format_cast(back, packed, dims, dtype, format, ND, stream));
+      expect(download(new Kind(expected.length), packed)).toEqual(expected);
+      expect(download(new Kind(count), back)).toEqual(values);
+    },
+  );
 
   test("from one to the other goes through ND, in stream order", () => {
     const dims = [2, 21, 5, 19];

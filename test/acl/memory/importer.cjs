@@ -20,7 +20,15 @@ module.exports = {
     const address = ok(rt.ipc_mem_import_by_key(key, 0));
     const bytes = new Uint8Array(count);
     ok(rt.memcpy(bytes, count, address, count, 2));
-    ok(rt.memcpy(address, count, bytes.map((value) => value + 1), count, 1));
+    ok(
+      rt.memcpy(
+        address,
+        count,
+        bytes.map((value) => value + 1),
+        count,
+        1,
+      ),
+    );
     ok(rt.ipc_mem_close(key));
   },
   expectCode(key, code) {

@@ -52,7 +52,9 @@ describe.each(["inline", "threads", "sim"] as const)("%s", (driver) => {
       expect(temporaries[1]!.evicted && !temporaries[3]!.evicted).toBe(false);
       stream.memset(large, 0xff);
       expect([...(await result.read())]).toEqual(new Array(64).fill(1));
-      expect(() => temporaries[2]!.use(stream)).toThrow(expect.objectContaining({ code: 207001, message: expect.stringMatching(/evicted to make room/) }));
+      expect(() => temporaries[2]!.use(stream)).toThrow(
+        expect.objectContaining({ code: 207001, message: expect.stringMatching(/evicted to make room/) }),
+      );
       temporaries[2]!.dispose();
       expect(() => temporaries[2]!.use(stream)).toThrow(expect.objectContaining({ code: 107000 }));
     });
