@@ -1,7 +1,5 @@
 /** Executor: a model ready to run on a device. */
 import "./symbols";
-import fs from "node:fs";
-import path from "node:path";
 import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { aborted, checkFunction, checkInteger, checkOptions, checkSignal, invalidHandle, invalidParam, kindOf } from "../errors/make";
@@ -10,6 +8,7 @@ import { type DeviceCore, openDevices } from "./device-core";
 import { checkFeeds, checkOutputs } from "./feeds";
 import { coreOf, isObject, make } from "./internals";
 import { Model } from "./model";
+import { readModel } from "./model-source";
 import type { PreparedRun } from "./prepared";
 import { conclude, Run, start, startBlocking, type Started } from "./run";
 import type { Stream } from "./stream";
@@ -378,49 +377,6 @@ function checkShapes(where: string, shapes: Shapes | undefined): void {
 
 function dimsOf(tensors: Record<string, Tensor>): Shapes {
   return Object.fromEntries(Object.entries(tensors).map(([name, { dims }]) => [name, dims]));
-}
-
-/** As that of node:fs/promises, which takes a millisecond to load. */
-const readFile = (file: string): Promise<Uint8Array> =>
-  new Promise((resolve, reject) => fs.readFile(file, (error, bytes) => (error ? reject(error) : resolve(bytes))));
-
-async function readModel(
-  model: string | Uint8Array,
-  folder: string | undefined,
-): Promise<{ bytes: Uint8Array; folder: string | undefined; name: string }> {
-  if (typeof model === "string") {
-    const file = path.resolve(model);
-    try {
-      return { bytes: await readFile(file), folder: folder ?? path.dirname(file), name: path.basename(file) };
-    } catch (error) {
-      throw new AclError(100003, `the model ${file} cannot be read: ${(error as Error).message}`, { cause: error });
-    }
-  }
-  if (!ArrayBuffer.isView(model)) {
-    throw invalidParam(`Executor.load: pass the path of a model or its bytes (Uint8Array), not ${kindOf(model)}`);
-  }
-  return { bytes: await bytesOf(model), folder: folder === undefined ? undefined : path.resolve(folder), name: "model" };
-}
-
-/** Bytes that are copied between two turns of the event loop: about 2 ms. */
-const COPY_PIECE = 4 << 20;
-
-/** A copy: shapes that come later are compiled from it. Models of up to 4 MiB are taken at the call, larger ones while the load is pending. */
-async function bytesOf(model: ArrayBufferView): Promise<Uint8Array> {
-  try {
-    const copy = new Uint8Array(model.byteLength);
-    for (let at = 0; at < copy.length; at += COPY_PIECE) {
-      if (at > 0) {
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-      copy.set(new Uint8Array(model.buffer, model.byteOffset + at, Math.min(COPY_PIECE, copy.length - at)), at);
-    }
-    return copy;
-  } catch (error) {
-    throw invalidParam("Executor.load: the buffer of the model was transferred or shrunk while it was read; keep it until the load is done", {
-      cause: error,
-    });
-  }
 }
 
 async function deviceFor(device: Device | undefined): Promise<DeviceCore> {

@@ -89,7 +89,10 @@ function asTensor(input: ValueInfo, feed: Tensor | TensorData, symbols: Readonly
 function fromArray(input: ValueInfo, data: TensorData, symbols: ReadonlyMap<string, number>, model: string): Tensor {
   const name = arrayNameOf(data);
   if (name !== arrayOf(input.dtype).name && !(name === "Float16Array" && input.dtype === "float16")) {
-    throw mismatch(model, `input "${input.name}" must be ${input.dtype} (${arrayOf(input.dtype).name}) and is ${name === undefined ? kindOf(data) : `a ${name}`}`);
+    throw mismatch(
+      model,
+      `input "${input.name}" must be ${input.dtype} (${arrayOf(input.dtype).name}) and is ${name === undefined ? kindOf(data) : `a ${name}`}`,
+    );
   }
   if (isDetached(data)) {
     throw mismatch(model, `the buffer of input "${input.name}" was transferred elsewhere; pass an array that still has its data`);

@@ -57,11 +57,11 @@ export function start(frame: Frame, stream: StreamCore): Started {
       return done ? "DONE" : "QUEUED";
     }
   }
-  return queue(frame, stream);
+  return enqueue(frame, stream);
 }
 
 /** Queues a loaded frame. */
-function queue(frame: Frame, stream: StreamCore): Started {
+function enqueue(frame: Frame, stream: StreamCore): Started {
   frame.arm();
   frame.ranOn = stream;
   const sequence = stream.machine.trySubmit(stream.index, TaskOp.RUN, frame.address);
@@ -214,7 +214,7 @@ export class Run implements LateEntry {
         this.#variant.give(frame);
       } else {
         // Many may come after each other here: the cores run them, not this thread.
-        this.#launch(frame, this.#feeds!, queue);
+        this.#launch(frame, this.#feeds!, enqueue);
       }
     };
     try {
@@ -294,7 +294,7 @@ export class Run implements LateEntry {
       }
       try {
         stream.checkEntry();
-        this.#goOn(frame, stream, queue(frame, stream));
+        this.#goOn(frame, stream, enqueue(frame, stream));
       } catch (failure) {
         this.#leave(failure);
       }
