@@ -142,9 +142,9 @@ test("nodes that cannot run as they are, are listed all at once", () => {
       nodes: [
         { op: "Conv", inputs: ["x", "v"], outputs: ["a"], name: "first" },
         { op: "MaxPool", inputs: ["a"], outputs: ["y", "indices"], name: "second", attributes: { kernel_shape: [1n, 1n] } },
-        { op: "ConvTranspose", inputs: ["x", "w"], outputs: ["z"], name: "third" },
+        { op: "ConvTranspose", inputs: ["x", "u"], outputs: ["z"], name: "third" },
       ],
-      inputs: [...small.inputs!, { name: "v", dims: [2, 1, 3, 3] }, { name: "w", dims: [1, 2, 3, 3] }],
+      inputs: [...small.inputs!, { name: "v", dims: [2, 1, 3, 3] }, { name: "u", dims: [1, 2, 3, 3] }],
       outputs: [{ name: "y" }, { name: "z" }],
     }),
   );
