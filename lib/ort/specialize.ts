@@ -2,6 +2,7 @@
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { DTYPES } from "../graph/dtype";
 import type { Tensor } from "../runtime/tensor";
+import { fromRuntime } from "./storage";
 
 /** Fields of onnx.ModelProto, onnx.GraphProto and onnx.TensorProto. */
 const MODEL_GRAPH = 7;
@@ -18,7 +19,9 @@ function initializer(name: string, { dtype, dims, data }: Tensor): Uint8Array {
   }
   writer.tag(TENSOR_TYPE, WireType.Varint).int32(DTYPES[dtype].code);
   writer.tag(TENSOR_NAME, WireType.LengthDelimited).string(name);
-  writer.tag(TENSOR_RAW_DATA, WireType.LengthDelimited).bytes(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  // A file holds 2- and 4-bit types packed, as tensors of npurt/ort do.
+  const stored = fromRuntime(dtype, data);
+  writer.tag(TENSOR_RAW_DATA, WireType.LengthDelimited).bytes(new Uint8Array(stored.buffer, stored.byteOffset, stored.byteLength));
   return writer.finish();
 }
 

@@ -112,6 +112,18 @@ test("values written into a model are its initializers, and everything else stay
   expect([b.name, b.dtype, b.dims, Buffer.from(b.constant!.bytes).toString("hex")]).toEqual(["b", "float32", [1, 2], "0000803f00000040"]);
 });
 
+test("packed values are written as a file holds them", () => {
+  const bytes = model({
+    inputs: [{ name: "x", dtype: "int4", dims: [3] }],
+    nodes: [{ op: "Identity", inputs: ["x"], outputs: ["y"] }],
+    outputs: [{ name: "y", dtype: "int4", dims: [3] }],
+    opset: 25,
+  });
+  const written = importOnnx(withValues(bytes, { x: new RuntimeTensor("int4", [3], Int8Array.of(-1, 7, -8)) }));
+  // Inside, an element has a byte of its own.
+  expect([...new Int8Array(written.graph.nodes[0]!.inputs[0]!.constant!.bytes)]).toEqual([-1, 7, -8]);
+});
+
 test.each([
   ["uint4", Uint8Array.of(0x21, 0xf3, 0x08), [5]],
   ["int4", Uint8Array.of(0x8f, 0x07), [3]],
