@@ -105,8 +105,8 @@ export function help(stream: u32, sequence: f64): i32 {
   while (!reached(sc, <u64>sequence)) {
     wakePolled();
     did = visit(stream, BUDGET);
-    // Opening a region is no work yet: its tiles are the next visit's, if nobody else takes them.
-    if (did < 0 || (did == 0 && !hasTiles(sc))) break;
+    // Opening a region is no work yet: its tiles are the next visit's, if nobody else takes them. Those of a user's kernel are for the cores.
+    if (did < 0 || (did == 0 && (!hasTiles(sc) || load<u32>(sc, Stream.UNBOUNDED)))) break;
   }
   if (did < 0) return -1;
   atomic.store<u32>(me, Phase.IDLE, Core.PHASE);
