@@ -61,6 +61,8 @@ export const FAMILIES: readonly Family[] = [
   },
   { names: ["GatherElements", "GatherND"], load: () => require("./indexing") },
   { names: ["QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger"], load: () => require("./quantization") },
+  { names: ["Xor", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift"], load: () => require("./integers") },
+  { names: ["Einsum"], load: () => require("./einsum") },
   { names: ["ScatterND", "Range"], load: () => require("./scatter") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
 ];

@@ -145,7 +145,7 @@ test("nodes that cannot run as they are, are listed all at once", () => {
         { op: "ConvTranspose", inputs: ["x", "u"], outputs: ["z"], name: "third" },
       ],
       inputs: [...small.inputs!, { name: "v", dims: [2, 1, 3, 3] }, { name: "u", dims: [1, 2, 3, 3] }],
-      outputs: [{ name: "y" }, { name: "z" }],
+      outputs: [{ name: "y" }, { name: "z" }, { name: "indices" }],
     }),
   );
   expect([error.code, error.failures.map(({ node }) => node)]).toEqual([100024, ["first", "second", "third"]]);
