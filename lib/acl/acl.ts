@@ -10,11 +10,14 @@ import { deviceCalls } from "./families/device";
 import { deviceInfoCalls } from "./families/device-info";
 import { errorCalls, errorRuntimeCalls } from "./families/error";
 import { eventCalls } from "./families/event";
+import { formatCalls } from "./families/format";
 import { kernelCalls } from "./families/kernel";
 import { memoryCalls } from "./families/memory";
 import { notifyCalls } from "./families/notify";
 import { peerCalls } from "./families/peer";
 import { poolCalls } from "./families/pool";
+import { shareCalls } from "./families/share";
+import { virtualCalls } from "./families/virtual-memory";
 import { resourceCalls } from "./families/resource";
 import { streamCalls } from "./families/stream";
 import { forgetStreamConfigs, streamConfigCalls } from "./families/stream-config";
@@ -53,6 +56,9 @@ export const acl = {
     ...bind("rt.", memoryCalls),
     ...bind("rt.", copyCalls),
     ...bind("rt.", poolCalls),
+    ...bind("rt.", formatCalls),
+    ...bind("rt.", virtualCalls),
+    ...bind("rt.", shareCalls),
     ...bind("rt.", kernelCalls),
     ...bind("rt.", peerCalls),
     ...bind("rt.", errorRuntimeCalls),

@@ -80,7 +80,7 @@ export const formatCalls = {
     },
   }),
   npu_format_cast_size: call({
-    c: "aclnnNpuFormatCastCalculateSizeAndFormat",
+    c: "NpuFormatCastCalculateSizeAndFormat (aclnn)",
     args: [list("dims", integer), integer("dtype"), integer("format")],
     returns: "[value, ret]",
     doc: "Bytes of a tensor with these logical dims in a format.",
@@ -91,7 +91,7 @@ export const formatCalls = {
     },
   }),
   npu_format_cast: call({
-    c: "aclnnNpuFormatCast",
+    c: "NpuFormatCast (aclnn)",
     args: [integer("dst"), integer("src"), list("dims", integer), integer("dtype"), integer("srcFormat"), integer("dstFormat"), handle("stream")],
     returns: "ret",
     doc: "Converts between ND (2, or NCHW 0), NC1HWC0 (3) and FRACTAL_NZ (29) in stream order, as strided copies; what a format has beyond the tensor is 0.",
