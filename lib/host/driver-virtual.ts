@@ -48,6 +48,8 @@ export class VirtualDriver implements Driver {
   #timers: Timer[] = [];
   #time = 0;
   #pollUs = 1;
+  /** Waits that time out up to here have had a core woken for them: a stopped stream's stays. */
+  #passed = -1;
   /** A timer has fired in this turn. */
   #fired = false;
   #scheduled = false;
@@ -142,7 +144,7 @@ export class VirtualDriver implements Driver {
     const step = core === undefined ? NEVER : Math.max(this.#time, core.core.coreTime());
     const end = this.#nextEnd();
     const timer = this.#timers[0]?.at ?? NEVER;
-    const deadline = core === undefined ? this.#deadline() : NEVER;
+    const deadline = this.#cores.some(({ asleep }) => asleep) ? this.#deadline() : NEVER;
     const next = Math.min(step, end, timer, deadline);
     if (next === NEVER || next > limit) {
       return false;
@@ -157,6 +159,7 @@ export class VirtualDriver implements Driver {
     } else if (core !== undefined && step === next) {
       this.#step(core);
     } else {
+      this.#passed = deadline;
       this.#look();
     }
     return true;
@@ -233,7 +236,7 @@ export class VirtualDriver implements Driver {
     return next;
   }
 
-  /** When the first wait at the head of a stream times out. */
+  /** When the first wait at the head of a stream times out, of those that no core has been woken for. */
   #deadline(): number {
     const { words } = this.#machine;
     if (!this.#hasPolled()) {
@@ -248,7 +251,8 @@ export class VirtualDriver implements Driver {
         const sequence = this.#host!.fence(stream) + 1;
         const slot = words[(at + Stream.RING) >> 2]! + (sequence & words[(at + Stream.MASK) >> 2]!) * Task.SIZE;
         const timeoutMs = words[(slot + Task.P3) >> 2]!;
-        first = timeoutMs > 0 ? Math.min(first, since + timeoutMs * 1000) : first;
+        const over = since + timeoutMs * 1000;
+        first = timeoutMs > 0 && over > this.#passed ? Math.min(first, over) : first;
       }
     }
     return first;

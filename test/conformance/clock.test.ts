@@ -1,5 +1,7 @@
 /** Virtual time with a cost model: what a pipeline takes on the device, to the microsecond, whatever this machine does meanwhile. */
 import { Device, type Event, type Stream } from "npurt";
+import { TaskOp } from "../../dist/asm/abi/task";
+import { coreOf } from "../../dist/lib/runtime/internals";
 
 const MIB = 2 ** 20;
 /** 1,000 bytes per microsecond to and from the host, so that 1 MB takes a millisecond. */
@@ -58,6 +60,40 @@ test("time-outs of the host are virtual: they fire before what takes longer, at 
   expect(() => stream.synchronizeSync(15)).toThrow(expect.objectContaining({ code: 507046 }));
   stream.synchronizeSync(6);
   expect(performance.now() - before).toBeLessThan(1000);
+});
+
+test("a wait whose event comes after its time-out fails at its time-out, and one whose event comes before does not", async () => {
+  await open();
+  const [slow, waiting] = [device.createStream(), device.createStream()];
+  const begin = recorded(waiting);
+  slow.launch({ probe: "spin", argument: 5_000_000 });
+  const { index, machine } = coreOf.stream(slow);
+  const tail = machine.core.tail(index);
+  const wait = (timeoutMs: number): number =>
+    coreOf.stream(waiting).submit(TaskOp.WAIT, index, tail % 2 ** 32, Math.floor(tail / 2 ** 32), timeoutMs);
+  wait(3);
+  const timedOut = recorded(waiting);
+  wait(4);
+  const passed = recorded(waiting);
+  await expect(waiting.synchronize()).rejects.toMatchObject({ code: 107020 });
+  await slow.synchronize();
+  expect(begin.elapsedMs(timedOut)).toBeCloseTo(3, 1);
+  expect(begin.elapsedMs(passed)).toBeCloseTo(5, 1);
+});
+
+test("a wait for a word that nobody writes times out at its time, between other work", async () => {
+  await open();
+  const [busy, waiting] = [device.createStream(), device.createStream()];
+  const word = device.allocatePinned(64);
+  word.bytes.fill(0);
+  const begin = recorded(waiting);
+  waiting.waitValue(word.address, 1n, { timeoutMs: 7 });
+  const end = recorded(waiting);
+  busy.launch({ probe: "spin", argument: 20_000_000 });
+  await expect(waiting.synchronize()).rejects.toMatchObject({ code: 107020 });
+  expect(begin.elapsedMs(end)).toBeCloseTo(7, 1);
+  expect(busy.query()).toBe(false); // still at it
+  await busy.synchronize();
 });
 
 /** `items` through copy in (1 ms), work (2 ms), copy out (1 ms), over `depth` buffers of each kind. Milliseconds at which each item was out. */
