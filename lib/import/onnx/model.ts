@@ -3,6 +3,7 @@ import { AclError } from "../../errors/acl-error";
 import { type DtypeName, dtypeName } from "../../graph/dtype";
 import type { Attribute, Dim, Graph, Node, Value } from "../../graph/ir";
 import { importAttribute } from "./attribute";
+import { type Expanded, Functions } from "./functions";
 import type { GraphProto, ModelProto, NodeProto, ValueInfoProto } from "./generated/messages";
 import { readModelProto } from "./generated/read";
 import { sortNodes } from "./sort";
@@ -35,7 +36,7 @@ export function importOnnx(bytes: Uint8Array, folder?: string): ImportedModel {
     opsets[""] = 1; // IR version 1 and 2 had no imports
   }
   return {
-    graph: new GraphImporter(model.graph, opsets, folder).run(),
+    graph: new GraphImporter(model.graph, opsets, folder, new Functions(model.functions)).run(),
     name: model.graph.name,
     producer: [model.producerName, model.producerVersion].filter((part) => part !== "").join(" "),
     irVersion: Number(model.irVersion),
@@ -64,21 +65,24 @@ class GraphImporter {
   readonly #names: Map<string, number>;
   /** Names that this graph defines itself; in a graph inside a node all others are those of the graph around it. */
   readonly #own: ReadonlySet<string>;
+  readonly #expanded: readonly Expanded[];
   /** Values of graphs around this one that it reads. */
   readonly captured = new Set<Value>();
 
   /** @param inside the graph around this one and what its values are prefixed with: names are unique in the whole model */
   constructor(
     private readonly proto: GraphProto,
-    private readonly opsets: Readonly<Record<string, number>>,
+    opsets: Readonly<Record<string, number>>,
     private readonly folder: string | undefined,
+    private readonly functions: Functions,
     private readonly inside?: { readonly graph: GraphImporter; readonly prefix: string },
   ) {
     this.#names = inside ? inside.graph.#names : new Map();
+    this.#expanded = functions.expand(proto.node, opsets);
     this.#own = new Set([
       ...proto.initializer.map(({ name }) => name),
       ...proto.input.map(({ name }) => name),
-      ...proto.node.flatMap(({ output }) => output),
+      ...this.#expanded.flatMap(({ node }) => node.output),
     ]);
   }
 
@@ -93,7 +97,7 @@ class GraphImporter {
       Object.assign(value, { constant, source: value.name, dtype: constant.dtype, dims: constant.dims } satisfies Partial<Value>);
     }
     const inputs = this.proto.input.flatMap((info) => this.#input(info));
-    const nodes = this.proto.node.map((node, index) => this.#node(node, index));
+    const nodes = this.#expanded.map(({ node, opsets }, index) => this.#node(node, index, opsets));
     const outputs = this.proto.output.map((info) => this.#output(info));
     this.#checkReads(nodes, outputs);
     return { name: this.proto.name, inputs, outputs, nodes: sortNodes(nodes, [...inputs]) };
@@ -123,18 +127,18 @@ class GraphImporter {
     return value;
   }
 
-  #node(proto: NodeProto, index: number): Node {
+  #node(proto: NodeProto, index: number, opsets: Readonly<Record<string, number>>): Node {
     const domain = proto.domain === "ai.onnx" ? "" : proto.domain;
     const name = this.#unique(proto.name === "" ? `${proto.opType}_${index}` : proto.name);
     const what = `node "${name}" (${proto.opType})`;
-    const opset = this.opsets[domain];
+    const opset = opsets[domain];
     if (opset === undefined) {
       throw new AclError(100013, `${what} is of domain "${domain}", for which the model imports no operator set`);
     }
     const attributes = new Map<string, Attribute>();
     const captured = new Set<Value>();
     const importGraph = (graph: GraphProto, attribute: string): Graph => {
-      const importer = new GraphImporter(graph, this.opsets, this.folder, { graph: this, prefix: `${name}.${attribute}/` });
+      const importer = new GraphImporter(graph, opsets, this.folder, this.functions, { graph: this, prefix: `${name}.${attribute}/` });
       const result = importer.run();
       for (const value of importer.captured) {
         captured.add(value);
