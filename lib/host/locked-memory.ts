@@ -58,13 +58,21 @@ export abstract class LockedMemory {
   locked(address: number, kind: LockKind, call: () => number): number {
     const since = performance.now();
     for (;;) {
-      const answer = call();
+      let answer: number;
+      try {
+        answer = call();
+      } catch (error) {
+        throw this.ruined(error);
+      }
       if (answer !== BUSY) {
         return answer;
       }
       this.awaitLock(address, kind, since);
     }
   }
+
+  /** A table or the pool trapped: its memory was overwritten. What to throw; the device is lost. */
+  protected abstract ruined(error: unknown): unknown;
 
   /** The holder is descheduled, or dead: then its lock is taken over and what it guarded repaired. */
   protected awaitLock(address: number, kind: LockKind, sinceMs: number): void {

@@ -57,8 +57,6 @@ export class Machine extends Submitter {
   readonly opener: boolean;
   readonly driver: Driver;
   readonly completions: Completions;
-  /** The kernel build that every core of the device runs. */
-  readonly kernels: Kernels;
   /** A view of device memory was handed to the user: this memory cannot be given to another device. */
   exposed = false;
   readonly #heart: Heart;
@@ -69,10 +67,14 @@ export class Machine extends Submitter {
   #openerSeen = 0;
   #closed: Promise<void> | undefined;
 
-  private constructor(memory: WebAssembly.Memory, options: MachineOptions, kernels: Kernels, opener: boolean) {
+  private constructor(
+    memory: WebAssembly.Memory,
+    options: MachineOptions,
+    readonly kernels: Kernels,
+    opener: boolean,
+  ) {
     super(memory, options.device);
     this.opener = opener;
-    this.kernels = kernels;
     this.#dropTest = testLater(kernels);
     this.driver = this.#makeDriver(options);
     const core = hostInstance(memory, this.driver.now, kernels.module);
@@ -352,6 +354,14 @@ export class Machine extends Submitter {
       }
       this.#end();
     }
+  }
+
+  protected override ruined(error: unknown): unknown {
+    if (!(error instanceof WebAssembly.RuntimeError)) {
+      return error;
+    }
+    this.lose("the tables in its memory were overwritten (a write to freed memory, or by a kernel)");
+    return this.lost;
   }
 
   #end(): void {
