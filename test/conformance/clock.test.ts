@@ -1,7 +1,8 @@
 /** Virtual time with a cost model: what a pipeline takes on the device, to the microsecond, whatever this machine does meanwhile. */
 import { Device, type Event, type Stream } from "npurt";
-import { TaskOp } from "../../dist/asm/abi/task";
+import { Probe, TaskOp } from "../../dist/asm/abi/task";
 import { coreOf } from "../../dist/lib/runtime/internals";
+import { copy, executorOf, handMade, probe } from "./programs";
 
 const MIB = 2 ** 20;
 /** 1,000 bytes per microsecond to and from the host, so that 1 MB takes a millisecond. */
@@ -94,6 +95,21 @@ test("a wait for a word that nobody writes times out at its time, between other 
   expect(begin.elapsedMs(end)).toBeCloseTo(7, 1);
   expect(busy.query()).toBe(false); // still at it
   await busy.synchronize();
+});
+
+test.each([
+  [1, 4],
+  [2, 2],
+  [4, 1],
+])("a program's region of four tiles, 4 ms of work, takes %i cores %i ms", async (cores, ms) => {
+  await open(cores);
+  const program = executorOf(device, handMade([[copy], [probe(Probe.NOTHING, 0, 4)]], 16, 4_000_000)).prepare();
+  const stream = device.createStream();
+  const begin = recorded(stream);
+  stream.launch(program);
+  const end = recorded(stream);
+  await stream.synchronize();
+  expect(Math.abs(begin.elapsedMs(end) - (4 + ms))).toBeLessThan(0.05); // the copy's region has one tile
 });
 
 /** `items` through copy in (1 ms), work (2 ms), copy out (1 ms), over `depth` buffers of each kind. Milliseconds at which each item was out. */
