@@ -159,6 +159,27 @@ function encodeRegions(plan: ProgramPlan, table: TensorTable): Item[][] {
 
 const align = (bytes: number, to: number): number => Math.ceil(bytes / to) * to;
 
+/** The region table; returns the cost of all regions. */
+function writeRegions(out: DataView, regionsAt: number, regions: readonly (readonly Item[])[]): number {
+  let first = 0;
+  let costNs = 0;
+  for (const [i, region] of regions.entries()) {
+    const cost = region.reduce((total, item) => total + item.costNs, 0);
+    costNs += cost;
+    const at = regionsAt + i * Region.SIZE;
+    out.setUint32(at + Region.FIRST, first, true);
+    out.setUint32(at + Region.COUNT, region.length, true);
+    out.setUint32(
+      at + Region.TILES,
+      region.reduce((total, item) => total + item.tiles, 0),
+      true,
+    );
+    out.setUint32(at + Region.COST_NS, costField(cost), true);
+    first += region.length;
+  }
+  return costNs;
+}
+
 export function encode(plan: ProgramPlan): EncodedProgram {
   const table = new TensorTable(plan.inputs);
   const regions = encodeRegions(plan, table);
@@ -199,22 +220,7 @@ export function encode(plan: ProgramPlan): EncodedProgram {
   ];
   for (const [at, value] of header) out.setUint32(at, value, true);
   image.set(table.bytes(), tensors);
-  let first = 0;
-  let costNs = 0;
-  for (const [i, region] of regions.entries()) {
-    const cost = region.reduce((total, item) => total + item.costNs, 0);
-    costNs += cost;
-    const at = regionsAt + i * Region.SIZE;
-    out.setUint32(at + Region.FIRST, first, true);
-    out.setUint32(at + Region.COUNT, region.length, true);
-    out.setUint32(
-      at + Region.TILES,
-      region.reduce((total, item) => total + item.tiles, 0),
-      true,
-    );
-    out.setUint32(at + Region.COST_NS, costField(cost), true);
-    first += region.length;
-  }
+  const costNs = writeRegions(out, regionsAt, regions);
   for (const [i, { item, block, geometry }] of placed.entries()) {
     const at = instructions + i * Record.SIZE;
     writeInstruction(

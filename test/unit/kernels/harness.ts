@@ -46,7 +46,7 @@ export const core = new WebAssembly.Instance(kernels, {
       throw new Error("no user's kernel belongs into these tests");
     },
   },
-  micro: new WebAssembly.Instance(micro.module, { env: { memory } }).exports as WebAssembly.ModuleImports,
+  micro: new WebAssembly.Instance(micro.module, { env: { memory } }).exports as Record<string, unknown>,
 }).exports as unknown as KernelExports;
 words.setUint32(Layout.CORES + Core.SCRATCH, SCRATCH, true);
 core.bindCore(0);
