@@ -9,7 +9,7 @@ import { placeOf } from "../runtime/address";
 import { type Block, type FreedAt, PoolBlocks, Use } from "../runtime/pool-blocks";
 import { addressOf } from "./addresses";
 import { allocate, OwnerBit, ownerAt, reclaimers, releaseAt } from "./allocations";
-import type { AclDevice } from "./devices";
+import { type AclDevice, Shared } from "./devices";
 import { HandleTable, HandleType } from "./handles";
 import { deviceEnds } from "./lifecycle";
 import { type AclStream, orderHooks, submitTask, syncHooks } from "./streams";
@@ -34,6 +34,8 @@ interface Pool {
   readonly blocks: PoolBlocks;
   readonly switches: Map<PoolAttribute, number>;
   threshold: number;
+  /** Resets of the device when it was made: another thread's reset takes the memory too. */
+  readonly resets: number;
   /** Its handle is gone; it leaves with its last block. */
   destroyed: boolean;
 }
@@ -73,7 +75,14 @@ export function createPool(device: AclDevice, maxBytes: number): number {
       device.charge(-sizeBytes);
     },
   };
-  const pool: Pool = { device, blocks: new PoolBlocks(source, maxBytes), switches: new Map(), threshold: 0, destroyed: false };
+  const pool: Pool = {
+    device,
+    blocks: new PoolBlocks(source, maxBytes),
+    switches: new Map(),
+    threshold: 0,
+    resets: device.get(Shared.RESETS),
+    destroyed: false,
+  };
   pools.add(pool);
   return handles.add(pool);
 }
@@ -85,8 +94,27 @@ export function destroyPool(handle: number): void {
   trimAtSync(pool);
 }
 
+/** Its device was reset or lost: the segments are not its own any more. */
+function isGone({ device, resets }: Pool): boolean {
+  return device.machine.lost !== undefined || device.get(Shared.RESETS) !== resets;
+}
+
+/** The pool behind `handle`. @throws AclError 507899 if its memory is gone */
+function poolOf(handle: number, what: string): Pool {
+  const pool = handles.get(handle, `${what}: pool`);
+  if (isGone(pool)) {
+    pools.delete(pool);
+    throw new AclError(507899, `${what}: device ${pool.device.index} was reset, and the pool's memory went with it; create another pool`);
+  }
+  return pool;
+}
+
 /** Every synchronize: places that are reached are forgotten, and what is reserved beyond the threshold goes back. */
 function trimAtSync(pool: Pool): void {
+  if (isGone(pool)) {
+    pools.delete(pool);
+    return;
+  }
   pool.blocks.settle((freed) => isOver(pool.device, freed));
   pool.blocks.trim(pool.destroyed ? 0 : pool.threshold);
   if (pool.destroyed && pool.blocks.reserved.now === 0) {
@@ -105,7 +133,7 @@ syncHooks.add((device) => {
 reclaimers.push((device) => {
   let gave = false;
   for (const pool of pools) {
-    if (pool.device === device) {
+    if (pool.device === device && !isGone(pool)) {
       pool.blocks.settle((freed) => isOver(device, freed));
       gave = pool.blocks.trim(0) || gave;
     }
@@ -123,9 +151,6 @@ deviceEnds.push((device) => {
     if (pool.device === device) {
       live.delete(address);
     }
-  }
-  for (const pool of [...handles.values()]) {
-    pool.destroyed ||= pool.device === device;
   }
   orders.delete(device);
 });
@@ -178,11 +203,8 @@ function useOf(pool: Pool, stream: AclStream, freed: FreedAt): Use {
 /** Memory for the tasks of `stream` from here on. @throws AclError 207001 */
 export function poolMalloc(handle: number, sizeBytes: number, stream: AclStream): number {
   const what = "mem_pool_malloc_async";
-  const pool = handles.get(handle, `${what}: pool`);
+  const pool = poolOf(handle, what);
   const { device } = pool;
-  if (pool.destroyed) {
-    throw new AclError(507899, `${what}: device ${device.index} was reset, and the pool's memory went with it; create another pool`);
-  }
   if (sizeBytes <= 0 || device !== stream.device) {
     throw invalidParam(`${what}: ${sizeBytes} bytes on a stream of device ${stream.device.index}; pass at least 1, on device ${device.index}`);
   }
@@ -208,7 +230,7 @@ export function poolMalloc(handle: number, sizeBytes: number, stream: AclStream)
 export function poolFree(address: number, stream: AclStream): void {
   const what = "mem_pool_free_async";
   const entry = live.get(address);
-  if (entry === undefined || entry.pool.device !== stream.device) {
+  if (entry === undefined || entry.pool.device !== stream.device || isGone(entry.pool)) {
     const why =
       placeOf(address) === undefined ? "is no address of a device" : "is no block that this thread took from a pool, or was given back before";
     throw invalidParam(`${what}: 0x${address.toString(16)} ${why}; pass what mem_pool_malloc_async returned, once, with a stream of its device`);
@@ -221,7 +243,7 @@ export function poolFree(address: number, stream: AclStream): void {
 
 /** @throws AclError 107000 */
 export function trimPool(handle: number, keepBytes: number): void {
-  const pool = handles.get(handle, "mem_pool_trim_to: pool");
+  const pool = poolOf(handle, "mem_pool_trim_to");
   if (keepBytes < 0) {
     throw invalidParam(`mem_pool_trim_to: minBytesToKeep is ${keepBytes}; pass at least 0`);
   }
@@ -231,7 +253,7 @@ export function trimPool(handle: number, keepBytes: number): void {
 
 export function setPoolAttribute(handle: number, attribute: number, value: number): void {
   const what = "mem_pool_set_attr";
-  const pool = handles.get(handle, `${what}: pool`);
+  const pool = poolOf(handle, what);
   const { reserved, used } = pool.blocks;
   if (attribute >= PoolAttribute.FOLLOW_EVENTS && attribute <= PoolAttribute.INTERNAL_DEPENDENCIES) {
     if (value !== 0 && value !== ON && value !== OFF) {
@@ -251,7 +273,7 @@ export function setPoolAttribute(handle: number, attribute: number, value: numbe
 }
 
 export function poolAttribute(handle: number, attribute: number): number {
-  const pool = handles.get(handle, "mem_pool_get_attr: pool");
+  const pool = poolOf(handle, "mem_pool_get_attr");
   const { reserved, used } = pool.blocks;
   switch (attribute) {
     case PoolAttribute.FOLLOW_EVENTS:

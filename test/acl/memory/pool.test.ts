@@ -182,8 +182,10 @@ test("destroy waits for blocks in use; wrong addresses, pools and streams give t
   expect(rt.mem_pool_set_attr(next, 5, 0)).toBe(107000);
   expect(codeOf(rt.mem_pool_get_attr(next, 9))).toBe(107000);
   expect(codeOf(rt.mem_pool_create({ location: { id: 0, type: 0 } }))).toBe(107000);
-  malloc(100, next, stream);
+  const last = malloc(100, next, stream);
   ok(rt.reset_device(0));
   ok(rt.set_device(0));
   expect(codeOf(rt.mem_pool_malloc_async(100, next, ok(rt.create_stream())))).toBe(507899);
+  expect(rt.mem_pool_free_async(last, 0)).toBe(107000);
+  expect(rt.mem_pool_trim_to(next, 0)).toBe(507899);
 });
