@@ -8,8 +8,8 @@ import { Completions } from "./completions";
 import { Submitter } from "./submitter";
 import type { CoreExports } from "./core-exports";
 import type { Driver } from "./driver";
-import { InlineDriver } from "./driver-inline";
-import { announce, ThreadsDriver } from "./driver-threads";
+import { makeDriver } from "./driver-choice";
+import { announce } from "./driver-threads";
 import { Heart } from "./heart";
 import { claimThread, hasOtherThreads, liveness, releaseThread } from "./host-threads";
 import {
@@ -76,7 +76,7 @@ export class Machine extends Submitter {
     super(memory, options.device);
     this.opener = opener;
     this.#dropTest = testLater(kernels);
-    this.driver = this.#makeDriver(options);
+    this.driver = makeDriver(this, options);
     const core = hostInstance(memory, this.driver.now, kernels.module);
     this.core = this.driver.view?.(core) ?? core;
     this.thread = claimThread(memory.buffer);
@@ -86,22 +86,6 @@ export class Machine extends Submitter {
       () => this.#inFlight(),
       () => this.#beat(),
     );
-  }
-
-  #makeDriver({ driver, cores, seed, faults, costs, spinUs, watchdogMs }: MachineOptions): Driver {
-    if (driver === "inline") {
-      return new InlineDriver(this);
-    }
-    if (driver === "threads") {
-      return new ThreadsDriver(this, cores, spinUs, watchdogMs);
-    }
-    // Loaded by those who simulate: it is no part of a service's start.
-    if (costs !== undefined) {
-      const { VirtualDriver } = require("./driver-virtual") as typeof import("./driver-virtual");
-      return new VirtualDriver(this, cores, seed, costs);
-    }
-    const { SimDriver } = require("./driver-sim") as typeof import("./driver-sim");
-    return new SimDriver(this, cores, seed, faults);
   }
 
   /** Makes a device. Its cores boot in the background. */

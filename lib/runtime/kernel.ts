@@ -167,8 +167,9 @@ export class Kernel {
   }
 }
 
-/** Behind Stream.launchKernel. */
-export function launchKernel(stream: StreamCore, fn: KernelFunction, options: KernelLaunchOptions): void {
+/** Behind Stream.launchKernel. @param core the stream's core, as no public type may reach it */
+export function launchKernel(core: unknown, fn: KernelFunction, options: KernelLaunchOptions): void {
+  const stream = core as StreamCore;
   const where = "stream.launchKernel";
   if (!(fn instanceof KernelFunction)) {
     throw invalidParam(`${where}: pass what kernel.function(name) returned`);

@@ -51,7 +51,7 @@ test("a token that outlives its device meets no other device", async () => {
   expect(await message(late)).toBe(507899);
   await late.terminate();
   await second.close();
-  for (const memory of [new WebAssembly.Memory({ initial: 1 }), new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true })]) {
+  for (const memory of [new WebAssembly.Memory({ initial: 1, maximum: 1 }), new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true })]) {
     expect(() => Device.attach({ ...token, memory })).toThrow(AclError);
   }
 });

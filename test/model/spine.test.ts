@@ -48,7 +48,7 @@ if (!hasSuites) {
     const executor = await Executor.load(fs.readFileSync(modelFile("mnist_8", "model.onnx")), { device });
     const name = executor.inputs[0]!.name;
     const feeds = [0, 1, 2].map((set) => readFeed("mnist_8", set));
-    const alone = [];
+    const alone: TensorData[] = [];
     for (const feed of feeds) alone.push(Object.values(await executor.run({ [name]: feed }))[0]!.data);
     const streams = [0, 1, 2, 3].map(() => device.createStream());
     const together = await Promise.all(
