@@ -12,13 +12,15 @@ const list = (text: string): string[] => text.trim().split(/\s+/);
 export const SECTIONS: readonly Section[] = [
   {
     title: "Initialisation and versions",
-    calls: list(`aclInit aclFinalize aclFinalizeReference aclInitCallbackRegister aclInitCallbackUnRegister aclFinalizeCallbackRegister aclFinalizeCallbackUnRegister
+    calls:
+      list(`aclInit aclFinalize aclFinalizeReference aclInitCallbackRegister aclInitCallbackUnRegister aclFinalizeCallbackRegister aclFinalizeCallbackUnRegister
       aclGetRecentErrMsg aclrtGetVersion aclsysGetVersionStr aclsysGetVersionNum aclsysGetCANNVersion aclGetCannAttributeList aclGetCannAttribute aclGetDeviceCapability
       aclAppLog aclDataTypeSize aclFloat16ToFloat aclFloatToFloat16 aclrtGetSocName`),
   },
   {
     title: "Devices",
-    calls: list(`aclrtSetDevice aclrtResetDevice aclrtResetDeviceForce aclrtGetDevice aclrtGetDeviceCount aclrtGetRunMode aclrtGetDeviceInfo aclrtGetDeviceCapability
+    calls:
+      list(`aclrtSetDevice aclrtResetDevice aclrtResetDeviceForce aclrtGetDevice aclrtGetDeviceCount aclrtGetRunMode aclrtGetDeviceInfo aclrtGetDeviceCapability
       aclrtGetDeviceUtilizationRate aclrtQueryDeviceStatus aclrtDeviceGetStreamPriorityRange aclrtSetDeviceSatMode aclrtGetDeviceSatMode aclrtGetOverflowStatus
       aclrtResetOverflowStatus aclrtSynchronizeDevice aclrtSynchronizeDeviceWithTimeout aclrtDeviceTaskAbort aclrtSetDeviceResLimit aclrtGetDeviceResLimit
       aclrtResetDeviceResLimit aclrtSetStreamResLimit aclrtGetStreamResLimit aclrtResetStreamResLimit aclrtUseStreamResInCurrentThread
@@ -28,12 +30,14 @@ export const SECTIONS: readonly Section[] = [
   },
   {
     title: "Contexts",
-    calls: list(`aclrtCreateContext aclrtDestroyContext aclrtSetCurrentContext aclrtGetCurrentContext aclrtCtxGetCurrentDefaultStream aclrtGetPrimaryCtxState
+    calls:
+      list(`aclrtCreateContext aclrtDestroyContext aclrtSetCurrentContext aclrtGetCurrentContext aclrtCtxGetCurrentDefaultStream aclrtGetPrimaryCtxState
       aclrtCtxSetSysParamOpt aclrtCtxGetSysParamOpt aclrtSetSysParamOpt aclrtGetSysParamOpt`),
   },
   {
     title: "Streams",
-    calls: list(`aclrtCreateStream aclrtCreateStreamWithConfig aclrtCreateStreamV2 aclrtCreateStreamConfigHandle aclrtSetStreamConfigOpt aclrtDestroyStreamConfigHandle
+    calls:
+      list(`aclrtCreateStream aclrtCreateStreamWithConfig aclrtCreateStreamV2 aclrtCreateStreamConfigHandle aclrtSetStreamConfigOpt aclrtDestroyStreamConfigHandle
       aclrtDestroyStream aclrtDestroyStreamForce aclrtSynchronizeStream aclrtSynchronizeStreamWithTimeout aclrtStreamQuery aclrtSetStreamFailureMode aclrtStreamStop
       aclrtStreamAbort aclrtSetStreamAttribute aclrtGetStreamAttribute aclrtStreamGetId aclrtStreamGetFlags aclrtStreamGetPriority aclrtGetStreamAvailableNum
       aclrtSetStreamOverflowSwitch aclrtGetStreamOverflowSwitch aclrtPersistentTaskClean aclrtActiveStream aclrtSwitchStream aclrtRegStreamStateCallback
@@ -49,13 +53,15 @@ export const SECTIONS: readonly Section[] = [
   },
   {
     title: "Notifies and labels",
-    calls: list(`aclrtCreateNotify aclrtDestroyNotify aclrtGetNotifyId aclrtRecordNotify aclrtWaitAndResetNotify aclrtNotifyBatchReset aclrtNotifyGetExportKey
+    calls:
+      list(`aclrtCreateNotify aclrtDestroyNotify aclrtGetNotifyId aclrtRecordNotify aclrtWaitAndResetNotify aclrtNotifyBatchReset aclrtNotifyGetExportKey
       aclrtNotifySetImportPid aclrtNotifyImportByKey aclrtCntNotifyCreate aclrtCntNotifyRecord aclrtCntNotifyWaitWithTimeout aclrtCntNotifyReset
       aclrtCntNotifyGetId aclrtCntNotifyDestroy aclrtCreateLabel aclrtDestroyLabel aclrtCreateLabelList aclrtDestroyLabelList aclrtSetLabel aclrtSwitchLabelByIndex`),
   },
   {
     title: "Callbacks and exceptions",
-    calls: list(`aclrtSubscribeReport aclrtUnSubscribeReport aclrtLaunchCallback aclrtProcessReport aclrtLaunchHostFunc aclrtSubscribeHostFunc aclrtProcessHostFunc
+    calls:
+      list(`aclrtSubscribeReport aclrtUnSubscribeReport aclrtLaunchCallback aclrtProcessReport aclrtLaunchHostFunc aclrtSubscribeHostFunc aclrtProcessHostFunc
       aclrtUnSubscribeHostFunc aclrtSetExceptionInfoCallback aclrtExceptionInfoCallbackRegister aclrtExceptionInfoCallbackUnregister
       aclrtGetTaskIdFromExceptionInfo aclrtGetStreamIdFromExceptionInfo aclrtGetThreadIdFromExceptionInfo aclrtGetDeviceIdFromExceptionInfo
       aclrtGetErrorCodeFromExceptionInfo aclrtGetArgsFromExceptionInfo aclrtGetFuncHandleFromExceptionInfo aclrtPeekAtLastError aclrtGetLastError
@@ -63,7 +69,8 @@ export const SECTIONS: readonly Section[] = [
   },
   {
     title: "Memory",
-    calls: list(`aclrtMalloc aclrtMallocAlign32 aclrtMallocCached aclrtMemFlush aclrtMemInvalidate aclrtMallocWithCfg aclrtMallocForTaskScheduler aclrtFree
+    calls:
+      list(`aclrtMalloc aclrtMallocAlign32 aclrtMallocCached aclrtMemFlush aclrtMemInvalidate aclrtMallocWithCfg aclrtMallocForTaskScheduler aclrtFree
       aclrtFreeWithDevSync aclrtMallocHost aclrtMallocHostWithCfg aclrtFreeHost aclrtFreeHostWithDevSync aclrtGetMemInfo aclrtGetMemUsageInfo
       aclrtPointerGetAttributes aclrtCheckMemType aclrtMemGetAddressRange aclrtAllocatorCreateDesc aclrtAllocatorDestroyDesc aclrtAllocatorSetObjToDesc
       aclrtAllocatorSetAllocFuncToDesc aclrtAllocatorSetGetAddrFromBlockFuncToDesc aclrtAllocatorSetAllocAdviseFuncToDesc
@@ -80,7 +87,8 @@ export const SECTIONS: readonly Section[] = [
   },
   {
     title: "Virtual memory, pools, sharing, peers",
-    calls: list(`aclrtMemGetAllocationGranularity aclrtMallocPhysical aclrtFreePhysical aclrtReserveMemAddress aclrtReserveMemAddressNoUCMemory aclrtReleaseMemAddress
+    calls:
+      list(`aclrtMemGetAllocationGranularity aclrtMallocPhysical aclrtFreePhysical aclrtReserveMemAddress aclrtReserveMemAddressNoUCMemory aclrtReleaseMemAddress
       aclrtMapMem aclrtUnmapMem aclrtMemMapNoAccess aclrtMemSetAccess aclrtMemGetAccess aclrtMemExportToShareableHandle aclrtMemExportToShareableHandleV2
       aclrtMemSetPidToShareableHandle aclrtMemSetPidToShareableHandleV2 aclrtMemImportFromShareableHandle aclrtMemImportFromShareableHandleV2
       aclrtMemRetainAllocationHandle aclrtMemGetAllocationPropertiesFromHandle aclrtIpcMemGetExportKey aclrtIpcMemSetImportPid aclrtIpcMemImportByKey
@@ -91,8 +99,9 @@ export const SECTIONS: readonly Section[] = [
   },
   {
     title: "Kernels",
-    calls: list(`aclrtBinaryLoadFromFile aclrtBinaryLoadFromData aclrtBinaryUnLoad aclrtBinaryGetFunction aclrtBinaryGetFunctionByEntry aclrtGetFunctionAddr
-      aclrtGetFunctionName aclrtGetFunctionAttribute aclrtGetFunctionSize aclrtFunctionGetParamCount aclrtFunctionGetParamInfo aclrtKernelArgsInit
+    calls:
+      list(`aclrtBinaryLoadFromFile aclrtBinaryLoadFromData aclrtBinaryUnLoad aclrtBinaryGetFunction aclrtBinaryGetFunctionByEntry aclrtGetFunctionAddr
+      aclrtGetFunctionName aclrtGetFunctionAttribute aclrtGetFunctionSize aclrtGetFunctionParamCount aclrtGetFunctionParamInfo aclrtKernelArgsInit
       aclrtKernelArgsInitByUserMem aclrtKernelArgsGetMemSize aclrtKernelArgsGetHandleMemSize aclrtKernelArgsAppend aclrtKernelArgsAppendPlaceHolder
       aclrtKernelArgsGetPlaceHolderBuffer aclrtKernelArgsParaUpdate aclrtKernelArgsFinalize aclrtLaunchKernel aclrtLaunchKernelV2
       aclrtLaunchKernelWithConfig aclrtLaunchKernelWithHostArgs aclrtLaunchKernelWithArgsArray aclrtCreateBinary aclrtBinaryLoad aclrtDestroyBinary
@@ -100,7 +109,8 @@ export const SECTIONS: readonly Section[] = [
   },
   {
     title: "Graph capture and model instances",
-    calls: list(`aclmdlRICaptureBegin aclmdlRICaptureEnd aclmdlRICaptureGetInfo aclmdlRICaptureThreadExchangeMode aclmdlRICaptureToModelRIBegin aclmdlRIExecute
+    calls:
+      list(`aclmdlRICaptureBegin aclmdlRICaptureEnd aclmdlRICaptureGetInfo aclmdlRICaptureThreadExchangeMode aclmdlRICaptureToModelRIBegin aclmdlRIExecute
       aclmdlRIExecuteAsync aclmdlRIDestroy aclmdlRIAbort aclmdlRISetName aclmdlRIGetName aclmdlRIGetId aclmdlRIDestroyRegisterCallback
       aclmdlRIDestroyUnregisterCallback aclmdlRICaptureTaskGrpBegin aclmdlRICaptureTaskGrpEnd aclmdlRICaptureTaskUpdateBegin aclmdlRICaptureTaskUpdateEnd
       aclmdlRIGetStreams aclmdlRIGetTasksByStream aclmdlRITaskGetType aclmdlRITaskGetParams aclmdlRITaskSetParams aclmdlRIUpdate aclmdlRITaskDisable
@@ -109,12 +119,14 @@ export const SECTIONS: readonly Section[] = [
   },
   {
     title: "Snapshots of the process",
-    calls: list(`aclrtSnapShotProcessLock aclrtSnapShotProcessUnlock aclrtSnapShotProcessBackup aclrtSnapShotProcessRestore aclrtSnapShotProcessGetState
+    calls:
+      list(`aclrtSnapShotProcessLock aclrtSnapShotProcessUnlock aclrtSnapShotProcessBackup aclrtSnapShotProcessRestore aclrtSnapShotProcessGetState
       aclrtSnapShotCallbackRegister aclrtSnapShotCallbackUnregister`),
   },
   {
     title: "Profiling and dump",
-    calls: list(`aclprofInit aclprofFinalize aclprofCreateConfig aclprofDestroyConfig aclprofSetConfig aclprofStart aclprofStop aclprofCreateSubscribeConfig
+    calls:
+      list(`aclprofInit aclprofFinalize aclprofCreateConfig aclprofDestroyConfig aclprofSetConfig aclprofStart aclprofStop aclprofCreateSubscribeConfig
       aclprofDestroySubscribeConfig aclprofModelSubscribe aclprofModelUnSubscribe aclprofGetOpDescSize aclprofGetOpNum aclprofGetOpType aclprofGetOpName
       aclprofGetOpStart aclprofGetOpEnd aclprofGetOpDuration aclprofGetModelId aclprofCreateStamp aclprofDestroyStamp aclprofSetStampTraceMessage aclprofMark
       aclprofMarkEx aclprofPush aclprofPop aclprofRangeStart aclprofRangeStop aclprofGetStepTimestamp aclprofCreateStepInfo aclprofDestroyStepInfo aclrtProfTrace

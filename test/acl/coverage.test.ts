@@ -10,7 +10,7 @@ import { NOT_APPLICABLE, SECTIONS } from "./calls";
 
 const PAGE = path.join(__dirname, "../../docs/acl.md");
 
-/** Names that some test of this folder tags with covers(...). */
+/** Names that some test of this folder, or of user kernels, tags with covers(...). */
 function tagged(): Set<string> {
   const names = new Set<string>();
   const visit = (folder: string): void => {
@@ -25,6 +25,7 @@ function tagged(): Set<string> {
     }
   };
   visit(__dirname);
+  visit(path.join(__dirname, "../unit/user-kernels"));
   return names;
 }
 
