@@ -6,8 +6,11 @@ import { type BufferCore, coreOf, make, isObject, noHandle } from "./internals";
 import { arrayOf, dtypeEntry, type TensorData } from "./tensor";
 import type { DtypeName } from "../graph/dtype";
 
-/** Gives memory back whose handle was forgotten. The core is held, never the handle. */
-const forgotten = new FinalizationRegistry<BufferCore>((core) => freeBuffer(core));
+/** Gives memory back whose handle was forgotten. One per device, so that nothing global holds on to a device that is closed. */
+function forgottenOf({ device }: BufferCore): FinalizationRegistry<BufferCore> {
+  device.forgotten ??= new FinalizationRegistry<BufferCore>(freeBuffer);
+  return device.forgotten;
+}
 
 function freeBuffer(core: BufferCore): void {
   if (!core.live) {
@@ -40,14 +43,14 @@ export class DeviceBuffer {
   protected constructor(core: unknown) {
     this.#core = core as BufferCore;
     if (this.#core.owned) {
-      forgotten.register(this, this.#core, this);
+      forgottenOf(this.#core).register(this, this.#core, this);
     }
   }
 
   /** A plain number below 2^53 that tells the device: addresses in the range may be computed from it and passed to copies. */
   get address(): number {
     const { device, offset, pinned } = this.#core;
-    forgotten.unregister(this); // a number is out that no garbage collection sees: only `dispose` frees it now
+    device.forgotten?.unregister(this); // a number is out that no garbage collection sees: only `dispose` frees it now
     return pinned ? hostAddress(device.index, offset) : deviceAddress(device.index, offset);
   }
 
@@ -108,7 +111,7 @@ export class DeviceBuffer {
 
   /** Frees the memory; a second call does nothing. @see CANN aclrtFree, aclrtFreeHost */
   dispose(): void {
-    forgotten.unregister(this);
+    this.#core.device.forgotten?.unregister(this);
     freeBuffer(this.#core);
   }
 

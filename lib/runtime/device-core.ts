@@ -34,6 +34,8 @@ const ATTACHED: ResolvedOptions = {
 };
 
 export class DeviceCore {
+  /** Buffers whose handles may be forgotten; see buffer.ts. */
+  forgotten: FinalizationRegistry<BufferCore> | undefined;
   readonly machine: Machine;
   readonly index: number;
   readonly options: ResolvedOptions;
