@@ -49,8 +49,8 @@ async function growth(count: number, setup: string, body: string): Promise<Growt
  * so its bound only catches memory that no collection gives back.
  */
 function expectFlat({ slope, kept }: Growth): void {
-  expect(kept).toBeLessThanOrEqual(0.5);
-  expect(slope).toBeLessThanOrEqual(5);
+  expect(kept).toBeLessThanOrEqual(1);
+  expect(slope).toBeLessThanOrEqual(8);
 }
 
 const USE = `
