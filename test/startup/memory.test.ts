@@ -44,13 +44,16 @@ async function growth(count: number, setup: string, body: string): Promise<Growt
   return { slope: plain!.slope, kept: collected!.kept };
 }
 
-/**
- * Nothing may be kept. The slope of RSS is V8's: how far its heap grows before it collects old garbage differs by version (Node 24 takes its time),
- * so its bound only catches memory that no collection gives back.
- */
-function expectFlat({ slope, kept }: Growth): void {
+/** What Node 24 and booted cores still miss: their heap grows by 1 to 6 MiB per 100 rounds before V8 collects, so only what is never given back fails. */
+const NOT_YET = 8;
+/** The goal, which the inline driver holds on Node 20 (0.3 to 0.7 in eight runs). */
+const GOAL = 1;
+const onNode20 = Number(process.versions.node.split(".")[0]) < 22;
+
+/** Nothing may be kept, and RSS may not climb by more than `slopeLimit` MiB per 100 rounds. */
+function expectFlat({ slope, kept }: Growth, slopeLimit: number): void {
   expect(kept).toBeLessThanOrEqual(1);
-  expect(slope).toBeLessThanOrEqual(8);
+  expect(slope).toBeLessThanOrEqual(slopeLimit);
 }
 
 const USE = `
@@ -62,17 +65,17 @@ const USE = `
 test("1,000 devices opened, used and closed leave nothing behind", async () => {
   const open = `const { Device } = require(${ENTRY});`;
   const body = `const device = await Device.open({ driver: "inline", memoryBytes: 64 * ${MIB}, kernels: "base" }); ${USE} await device.close();`;
-  expectFlat(await growth(1000, open, body));
+  expectFlat(await growth(1000, open, body), onNode20 ? GOAL : NOT_YET);
 }, 120_000);
 
 test("devices whose cores have booted leave nothing behind", async () => {
   const open = `const { Device } = require(${ENTRY});`;
   const body = `const device = await Device.open({ cores: 1, memoryBytes: 64 * ${MIB}, kernels: "base" }); await device.ready(); ${USE} await device.close();`;
-  expectFlat(await growth(300, open, body));
+  expectFlat(await growth(300, open, body), NOT_YET);
 }, 120_000);
 
 test("threads that import npurt and end leave nothing behind", async () => {
   const open = `const { Worker } = require("node:worker_threads");`;
   const body = `await new Promise((done, fail) => new Worker("require(" + JSON.stringify(${ENTRY}) + ").Device.list()", { eval: true }).on("error", fail).on("exit", done));`;
-  expectFlat(await growth(300, open, body));
+  expectFlat(await growth(300, open, body), NOT_YET);
 }, 120_000);
