@@ -74,7 +74,7 @@ async function comparedRows(cases, options, context) {
     context.kernels = (await runners[0].request("info")).kernels;
     for (const job of cases) {
       const medians = await compare(runners, job, { rounds: options.rounds, note: context.note });
-      rows.push(context.row(options.suite, job.name, medians));
+      rows.push({ ...context.row(options.suite, job.name, medians), ...(job.group ? { group: job.group } : {}) });
       bar.step(job.name);
     }
   } finally {
@@ -107,7 +107,7 @@ async function main() {
   const chosen = (cases) => cases.filter((job) => options.filter.test(job.name));
   let rows;
   if (options.suite === "task") rows = await taskRows(options, context, { comparedRows, chosen, progress });
-  else rows = await comparedRows(chosen(options.suite === "kernel" ? kernelCases() : modelCases(options.models)), options, context);
+  else rows = await comparedRows(chosen(options.suite === "kernel" ? kernelCases() : modelCases(options.models, context.note)), options, context);
   printTable(rows, { ...context, versions: options.ours ? {} : peerVersions(), threads: options.threads });
   for (const note of notes) console.log(`note: ${note.length > NOTE_LENGTH ? `${note.slice(0, NOTE_LENGTH)} ...` : note}`);
   if (options.json) fs.writeFileSync(options.json, `${JSON.stringify(rows, null, 2)}\n`);

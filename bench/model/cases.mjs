@@ -1,25 +1,24 @@
-/** Whole models: the digits example with one and with 64 digits, and every model under the folder that `--models` names. */
-import fs from "node:fs";
-import path from "node:path";
+/** Whole models: those of the catalogue whose files are there, the digits example, and whatever else is below the folder that `--models` names. */
 import { fileURLToPath } from "node:url";
+import { makeBert } from "./bert.mjs";
+import { CATALOG } from "./catalog.mjs";
+import { fetchModels, modelFiles } from "./files.mjs";
 
-function modelFiles(folder) {
-  return fs
-    .readdirSync(folder, { recursive: true })
-    .filter((file) => file.endsWith(".onnx"))
-    .sort()
-    .map((file) => path.join(folder, file));
-}
-
-/** A model's name: its file, or its folder where all files are called alike. */
-const nameOf = (file) => (path.basename(file) === "model.onnx" ? path.basename(path.dirname(file)) : path.basename(file, ".onnx"));
-
-export function modelCases(folder) {
+/** @param note takes a line for each model that the bench knows and cannot find */
+export function modelCases(folder, note) {
+  makeBert();
+  for (const reason of fetchModels()) note(`not fetched: ${reason}`);
+  const files = modelFiles(folder);
+  const known = CATALOG.filter(({ file }) => files.has(file));
+  const missing = CATALOG.filter(({ file }) => !files.has(file)).map(({ file }) => file);
+  if (missing.length > 0) note(`models that are not here (--models names a folder to look in): ${missing.join(", ")}`);
+  const others = [...files.keys()].filter((name) => !CATALOG.some(({ file }) => file === name));
   const digits = fileURLToPath(new URL("../../examples/digits/digits.onnx", import.meta.url));
-  const image = (count) => [{ name: "image", dtype: "float32", dims: [count, 1, 28, 28] }];
+  const images = (count) => [{ name: "image", dtype: "float32", dims: [count, 1, 28, 28] }];
   return [
-    { name: "digits x1", model: digits, feeds: image(1) },
-    { name: "digits x64", model: digits, feeds: image(64) },
-    ...(folder ? modelFiles(path.resolve(folder)).map((file) => ({ name: nameOf(file), model: file })) : []),
+    ...known.map(({ file, ...job }) => ({ ...job, name: file, model: files.get(file) })),
+    { name: "digits x1", group: "other", model: digits, feeds: images(1) },
+    { name: "digits x64", group: "other", model: digits, feeds: images(64) },
+    ...others.map((name) => ({ name, group: "other", model: files.get(name) })),
   ];
 }

@@ -1,13 +1,8 @@
 /** npurt in a process of its own. One thread means the inline driver: the caller runs everything, as the peers do with one thread. */
-import fs from "node:fs";
-import { createRequire } from "node:module";
-import path from "node:path";
 import { Device, Executor, Tensor } from "npurt";
+import { InferenceSession, Tensor as OrtTensor } from "npurt/ort";
 import { feedData, outputSample, serve } from "./serve.mjs";
-
-const require = createRequire(import.meta.url);
-const { importOnnx } = require("../../dist/lib/import/onnx/model.js");
-const { modelInfo } = require("../../dist/lib/compile/bind.js");
+import { openSession } from "./session.mjs";
 
 const threads = Number(process.argv[3]);
 const device = await Device.open(
@@ -15,14 +10,10 @@ const device = await Device.open(
 );
 await device.ready();
 
-/** The model's inputs with open dims set to 1: what the file says before it is compiled. */
-function feedsOf(model) {
-  const bytes = typeof model === "string" ? fs.readFileSync(model) : model;
-  const { inputs } = modelInfo(importOnnx(bytes, typeof model === "string" ? path.dirname(model) : undefined));
-  return inputs.map((input) => ({ ...input, dims: input.dims.map((dim) => (typeof dim === "number" ? dim : 1)) }));
-}
+/** Models of files run through npurt/ort, by the same lines as the peers. */
+const openFile = openSession({ InferenceSession, Tensor: OrtTensor }, { executionProviders: [{ name: "npurt", device }] });
 
-async function open({ model, feeds = feedsOf(model) }) {
+async function openBytes({ model, feeds }) {
   const shapes = Object.fromEntries(feeds.map((feed) => [feed.name, feed.dims]));
   const executor = await Executor.load(model, { device, shapes });
   const inputs = Object.fromEntries(feeds.map((feed) => [feed.name, new Tensor(feed.dtype, feed.dims, feedData(feed))]));
@@ -33,7 +24,7 @@ async function open({ model, feeds = feedsOf(model) }) {
   };
 }
 
-serve(open, () => {
-  const { kernels } = device.info();
-  return { kernels: kernels.used };
-});
+serve(
+  (job) => (typeof job.model === "string" ? openFile(job) : openBytes(job)),
+  () => ({ kernels: device.info().kernels.used }),
+);

@@ -4,17 +4,20 @@
  */
 import { performance } from "node:perf_hooks";
 
-/** A fixed sequence in [-0.5, 0.5) or small integers, the same in every runner. */
-export function feedData({ dtype, dims, seed = 1 }) {
+const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array, int64: BigInt64Array, uint8: Uint8Array, bool: Uint8Array };
+
+/** A fixed sequence, the same in every runner: floats in [-0.5, 0.5), integers in [0, below); or `value` everywhere. */
+export function feedData({ dtype, dims, seed = 1, below = 2, value }) {
   const count = dims.reduce((product, dim) => product * dim, 1);
-  const Data = { float32: Float32Array, float64: Float64Array, int32: Int32Array, int64: BigInt64Array, uint8: Uint8Array, bool: Uint8Array }[dtype];
+  const Data = ARRAYS[dtype];
   if (Data === undefined) throw new Error(`the bench cannot make ${dtype} inputs`);
   const data = new Data(count);
   let state = seed >>> 0 || 1;
   for (let i = 0; i < count; i++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    if (dtype === "int64") data[i] = BigInt(state >>> 31);
-    else data[i] = dtype.startsWith("float") ? state / 2 ** 32 - 0.5 : state >>> 31;
+    const fraction = state / 2 ** 32;
+    const next = value ?? (dtype.startsWith("float") ? fraction - 0.5 : Math.floor(fraction * below));
+    data[i] = dtype === "int64" ? BigInt(next) : next;
   }
   return data;
 }
