@@ -37,7 +37,34 @@ export enum TaskOp {
   WAIT_VALUE, // P0 address (8-aligned), P1 low, P2 high, P3 time-out ms (0 = none), P4 Compare, P5 1 = set the word to 0 on success
   PROBE, // P0 Probe, P1 argument: test instrument, never in a compiled program's stream unless asked for
   REDUCE, // P0 target, P1 source, P2 elements, P3 Dtype, P4 Fold: target = target op source
+  COPY_DESCRIBED, // P0 address of a CopyDescriptor, read when the task runs
+  COPY_POINTED, // P0 address of the target's address, P1 offset, P2 address of the source's address, P3 offset, P4 bytes
+  TOUCH, // P0 start, P1 bytes: reads one byte of each line, so that the machine's own cache has them
+  RANDOM, // P0 address of a Random record, read when the task runs
 }
+
+/** What COPY_DESCRIBED does. Addresses are u64 as users see them. */
+export namespace CopyDescriptor {
+  export const SIZE: usize = 32;
+  export const TARGET: usize = 0; // u64, 0 = no copy: SOURCE is touched
+  export const SOURCE: usize = 8; // u64
+  export const BYTES: usize = 16; // u64
+}
+
+/** Numbers for RANDOM to write. Addresses are u64 as users see them. */
+export namespace Random {
+  export const SIZE: usize = 64;
+  export const DISTRIBUTION: usize = 0; // Distribution
+  export const DTYPE: usize = 4; // Dtype
+  export const INDIRECT: usize = 8; // bits: SEED (1), COUNT (2), FIRST (4), SECOND (8) hold an address of the value
+  export const TARGET: usize = 16; // u64
+  export const COUNTER: usize = 24; // u64: address of a u64 that says how many blocks of four numbers were drawn and grows by those of this task; 0 = none
+  export const SEED: usize = 32; // u64
+  export const COUNT: usize = 40; // u64: elements; of a bit mask, bits
+  export const FIRST: usize = 48; // f64: share of zeros, least value, or mean. Behind an address: of the record's dtype
+  export const SECOND: usize = 56; // f64: end of the values, or standard deviation
+}
+export enum Distribution { DROPOUT_MASK, UNIFORM, NORMAL, TRUNCATED_NORMAL }
 
 /** What REDUCE does with two elements; sums of integers wrap. */
 export enum Fold { SUM, MAX, MIN }

@@ -5,7 +5,7 @@
 import { Header, Layout } from "../abi/device";
 import { Stream } from "../abi/stream";
 import { Region } from "../abi/program";
-import { Probe, Task, TaskOp } from "../abi/task";
+import { CopyDescriptor, Probe, Task, TaskOp } from "../abi/task";
 import { sizeShift } from "../micro/load";
 import { streamAt } from "../sync/fence";
 import { clock, isVirtual, setCoreTime } from "./local";
@@ -46,6 +46,10 @@ function bytesOf(op: u32, record: usize): f64 {
       return <f64>load<u32>(record, Task.P2);
     case TaskOp.REDUCE:
       return <f64>(<u64>load<u32>(record, Task.P2) << sizeShift(load<u32>(record, Task.P3)));
+    case TaskOp.COPY_POINTED:
+      return <f64>load<u32>(record, Task.P4);
+    case TaskOp.COPY_DESCRIBED:
+      return <f64>load<u64>(load<u32>(record, Task.P0), CopyDescriptor.BYTES);
     case TaskOp.COPY_2D:
       return <f64>load<u32>(record, Task.P4) * <f64>load<u32>(record, Task.P5);
     case TaskOp.FILL:

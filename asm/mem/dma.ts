@@ -10,6 +10,8 @@ import { copyBlock } from "../kernels/copy";
 import { cast } from "../kernels/strip-cast";
 import { dim, dtypeOf, elementCount, rank, walk } from "../kernels/view";
 import { loadElements, registerType, storeElements, typeShift } from "../micro/load";
+import { copyDescribed, copyPointed, touch } from "./indirect";
+import { randomTask } from "./random";
 import { reduceTask } from "./reduce";
 
 /** Elements converted at a time: one buffer of raw elements and two of registers fit L1 and hold 8 bytes each. */
@@ -109,6 +111,10 @@ export function runDma(task: usize): void {
     case TaskOp.FILL: fill(target, load<u32>(task, Task.P1), load<u32>(task, Task.P2), load<u32>(task, Task.P3)); break;
     case TaskOp.REDUCE: reduceTask(task); break;
     case TaskOp.BATCH: batch(target, load<u32>(task, Task.P1)); break;
+    case TaskOp.COPY_DESCRIBED: copyDescribed(task); break;
+    case TaskOp.COPY_POINTED: copyPointed(task); break;
+    case TaskOp.TOUCH: touch(target, load<u32>(task, Task.P1)); break;
+    case TaskOp.RANDOM: randomTask(task); break;
     default: unreachable();
   }
 }
