@@ -1,6 +1,8 @@
 /** First fit inside one allocation: what `mem_pool_alloc` and `mem_pool_free` of `npurt/rt` hand out. The runtime is asked for memory once. */
 import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
+import { addressOf, Location, resolve } from "./addresses";
+import { releaseHooks } from "./allocations";
 
 const ALIGNMENT = 64;
 
@@ -16,10 +18,17 @@ interface SubPool {
   readonly used: Map<number, number>;
 }
 
+/** By their start, which this thread knows. */
 const pools = new Map<number, SubPool>();
+releaseHooks.push((device, offset) => {
+  pools.delete(addressOf(device, offset, false));
+});
 
-/** Address of `sizeBytes` in the memory of `poolBytes` at `pool`. @throws AclError 207001 if no hole is large enough */
+/** Address of `sizeBytes` in the memory of `poolBytes` at `pool`. @throws AclError 107000 for what is no device memory, 207001 if no hole is large enough */
 export function poolAllocate(pool: number, poolBytes: number, sizeBytes: number): number {
+  if (poolBytes < 1 || sizeBytes < 1 || resolve(pool, poolBytes, "mem_pool_alloc: pool").location !== Location.DEVICE) {
+    throw invalidParam(`mem_pool_alloc: ${sizeBytes} bytes of a pool of ${poolBytes}; pass device memory that rtMalloc gave, and sizes from 1 up`);
+  }
   let entry = pools.get(pool);
   if (entry === undefined || entry.bytes !== poolBytes) {
     if (entry !== undefined && entry.used.size > 0) {
@@ -28,7 +37,7 @@ export function poolAllocate(pool: number, poolBytes: number, sizeBytes: number)
     entry = { bytes: poolBytes, holes: [{ at: pool, bytes: poolBytes }], used: new Map() };
     pools.set(pool, entry);
   }
-  const need = Math.ceil(Math.max(1, sizeBytes) / ALIGNMENT) * ALIGNMENT;
+  const need = Math.ceil(sizeBytes / ALIGNMENT) * ALIGNMENT;
   const hole = entry.holes.find(({ bytes }) => bytes >= need);
   if (hole === undefined) {
     throw new AclError(207001, `mem_pool_alloc: ${sizeBytes} bytes do not fit the pool of ${poolBytes}; free blocks of it, or make it larger`);

@@ -150,3 +150,50 @@ export function PrintText(text: usize, bytes: u32): void {
 export function Answer(): i32 {
   return 42;
 }
+
+// ---- operators of the inference pipeline that a04-rebuild.cjs takes apart
+
+/** First row of this block's share of `rows`; that of the next block is where it ends. */
+function firstRow(rows: u32, block: u32): u32 {
+  return <u32>((<u64>rows * block) / blockCount());
+}
+
+/** Element (row, column) of x * w. */
+function dot(x: usize, w: usize, row: u32, column: u32, inner: u32, columns: u32): f32 {
+  let sum: f32 = 0;
+  for (let k: u32 = 0; k < inner; k++) sum += load<f32>(x + ((row * inner + k) << 2)) * load<f32>(w + ((k * columns + column) << 2));
+  return sum;
+}
+
+export function MatMul(x: usize, w: usize, out: usize, rows: u32, inner: u32, columns: u32): void {
+  const end = firstRow(rows, blockIndex() + 1);
+  for (let row = firstRow(rows, blockIndex()); row < end; row++) {
+    for (let column: u32 = 0; column < columns; column++) store<f32>(out + ((row * columns + column) << 2), dot(x, w, row, column, inner, columns));
+  }
+}
+
+export function AddBias(x: usize, bias: usize, out: usize, rows: u32, columns: u32): void {
+  const end = firstRow(rows, blockIndex() + 1);
+  for (let row = firstRow(rows, blockIndex()); row < end; row++) {
+    for (let column: u32 = 0; column < columns; column++) {
+      const at = (row * columns + column) << 2;
+      store<f32>(out + at, load<f32>(x + at) + load<f32>(bias + (column << 2)));
+    }
+  }
+}
+
+export function Relu(x: usize, out: usize, rows: u32, columns: u32): void {
+  const end = firstRow(rows, blockIndex() + 1) * columns;
+  for (let i = firstRow(rows, blockIndex()) * columns; i < end; i++) store<f32>(out + (i << 2), max<f32>(load<f32>(x + (i << 2)), 0));
+}
+
+/** The three in one: a row is never written in between. */
+export function MatMulAddRelu(x: usize, w: usize, bias: usize, out: usize, rows: u32, inner: u32, columns: u32): void {
+  const end = firstRow(rows, blockIndex() + 1);
+  for (let row = firstRow(rows, blockIndex()); row < end; row++) {
+    for (let column: u32 = 0; column < columns; column++) {
+      const sum = dot(x, w, row, column, inner, columns) + load<f32>(bias + (column << 2));
+      store<f32>(out + ((row * columns + column) << 2), max<f32>(sum, 0));
+    }
+  }
+}

@@ -55,8 +55,8 @@ function gate() {
 
 let binary;
 
-/** Loads the helper kernels, which are compiled once per machine. */
-function loadKernels() {
+/** Path of the helper kernels, which are compiled once per machine. */
+function kernelFile() {
   const source = path.join(__dirname, "..", "kernels", "helpers.ts");
   const hash = createHash("sha256").update(fs.readFileSync(source)).digest("hex").slice(0, 16);
   const target = path.join(os.tmpdir(), `npurt-programs-${hash}.wasm`);
@@ -69,7 +69,12 @@ function loadKernels() {
     });
     fs.renameSync(own, target);
   }
-  binary = ok(acl.rt.binary_load_from_file(target, []));
+  return target;
+}
+
+/** Loads the helper kernels for `launch`. */
+function loadKernels() {
+  binary = ok(acl.rt.binary_load_from_file(kernelFile(), []));
   return binary;
 }
 
@@ -85,4 +90,4 @@ function launch(stream, name, args, blocks = 1) {
   return acl.rt.launch_kernel_with_config(kernel, blocks, stream, [], list);
 }
 
-module.exports = { acl, rt: acl.rt, util: acl.util, ok, codeOf, init, upload, download, gate, loadKernels, launch };
+module.exports = { acl, rt: acl.rt, util: acl.util, ok, codeOf, init, upload, download, gate, kernelFile, loadKernels, launch };
