@@ -7,6 +7,9 @@ import { deviceFailure } from "./failures";
 import type { EventCore } from "./internals";
 import { StreamCore } from "./stream-core";
 
+/** More streams for runs without one than this gain nothing: they share the cores. */
+const RUN_STREAMS_PER_CORE = 2;
+
 export class ContextCore {
   readonly device: DeviceCore;
   readonly index: number;
@@ -14,6 +17,8 @@ export class ContextCore {
   live = true;
   readonly #at: number;
   #defaultStream: StreamCore | undefined;
+  readonly #runStreams: StreamCore[] = [];
+  #nextRunStream = 0;
 
   private constructor(device: DeviceCore, index: number) {
     this.device = device;
@@ -97,6 +102,21 @@ export class ContextCore {
     }
     const stream = new StreamCore(this, index);
     this.streams.add(stream);
+    return stream;
+  }
+
+  /** The next of the streams that serve runs without a stream of their own. */
+  runStream(): StreamCore {
+    const { options, machine } = this.device;
+    const limit = Math.max(2, RUN_STREAMS_PER_CORE * Math.max(options.cores, machine.driver.coresUp));
+    const at = this.#nextRunStream;
+    this.#nextRunStream = (at + 1) % limit;
+    let stream = this.#runStreams[at];
+    if (stream === undefined) {
+      stream = this.createStream(0);
+      stream.forRuns = true;
+      this.#runStreams[at] = stream;
+    }
     return stream;
   }
 

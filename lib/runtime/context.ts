@@ -1,7 +1,8 @@
 /** Contexts: owners of streams and events, and fault domains. Memory belongs to the device. */
 import "./symbols";
-import { checkInteger, checkOptions } from "../errors/make";
+import { checkFunction, checkInteger, checkOptions } from "../errors/make";
 import type { ContextCore } from "./context-core";
+import { currentContext, runInside } from "./current-context";
 import type { Event } from "./event";
 import { coreOf, make, isObject, noHandle } from "./internals";
 import type { Stream, WaitOptions } from "./stream";
@@ -37,6 +38,22 @@ export class Context {
   /** Index of the context's device. */
   get device(): number {
     return this.#core.device.index;
+  }
+
+  /** The context of the innermost `run` around the caller; undefined outside of all. */
+  static get current(): Context | undefined {
+    return currentContext();
+  }
+
+  /**
+   * Calls `body` with this context as the current one, and returns what it returns. It stays current in everything that `body` awaits or schedules; runs nest.
+   * On the context's device, `device.createStream`, `device.createEvent` and runs without a stream then use it instead of the default context.
+   * @throws AclError 107002 if the context is destroyed
+   */
+  run<T>(body: () => T): T {
+    this.#core.check();
+    checkFunction("context.run", "body", body);
+    return runInside(this, body);
   }
 
   /** The stream that comes with the context. */

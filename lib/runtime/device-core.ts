@@ -8,13 +8,10 @@ import { ContextCore } from "./context-core";
 import { type BufferCore, coreOf } from "./internals";
 import { DEVICE_LIMIT, type DeviceOptions, resolveOptions, type ResolvedOptions } from "./options";
 import { Staging } from "./staging";
-import type { StreamCore } from "./stream-core";
 import type { DeviceBuffer } from "./buffer";
 
 /** Devices that this thread has open, by index. */
 export const openDevices = new Map<number, DeviceCore>();
-/** More streams for runs without one than this gain nothing: they share the cores. */
-const RUN_STREAMS_PER_CORE = 2;
 
 /** Options of a device that another thread opened. */
 const ATTACHED: ResolvedOptions = {
@@ -50,8 +47,6 @@ export class DeviceCore {
   readonly contexts = new Set<ContextCore>();
   #context: ContextCore | undefined;
   #closing = false;
-  readonly #runStreams: StreamCore[] = [];
-  #nextRunStream = 0;
 
   private constructor(machine: Machine, options: ResolvedOptions) {
     this.machine = machine;
@@ -99,20 +94,6 @@ export class DeviceCore {
   /** A context that another thread made: its streams may be used here, it is destroyed there. */
   foreignContext(index: number): ContextCore {
     return ContextCore.of(this, index);
-  }
-
-  /** The next of the streams that serve runs without a stream of their own. */
-  runStream(): StreamCore {
-    const limit = Math.max(2, RUN_STREAMS_PER_CORE * Math.max(this.options.cores, this.machine.driver.coresUp));
-    const at = this.#nextRunStream;
-    this.#nextRunStream = (at + 1) % limit;
-    const stream = this.#runStreams[at];
-    if (stream !== undefined) {
-      return stream;
-    }
-    const made = this.context.createStream(0);
-    this.#runStreams[at] = made;
-    return made;
   }
 
   allocate(sizeBytes: number, pinned: boolean, what: string): BufferCore {

@@ -7,6 +7,7 @@ import { checkRange, deviceAddress, placeOf } from "./address";
 import type { DeviceBuffer, HostBuffer } from "./buffer";
 import type { Context, StreamOptions } from "./context";
 import { ContextCore } from "./context-core";
+import { currentContext, currentOn } from "./current-context";
 import { DeviceCore, openDevices } from "./device-core";
 import type { Event } from "./event";
 import { coreOf, make, isObject, noHandle } from "./internals";
@@ -204,14 +205,20 @@ export class Device {
     return make.context(ContextCore.create(this.#core));
   }
 
-  /** A stream of the default context. */
-  createStream(options?: StreamOptions): Stream {
-    return this.defaultContext.createStream(options);
+  /** The current context if it is of this device (see `context.run`), else the default one. */
+  get #here(): Context {
+    this.#core.check();
+    return currentOn(this.#core) === undefined ? this.defaultContext : (currentContext() as Context);
   }
 
-  /** An event of the default context. */
+  /** A stream of the current context of this device, or the default one. */
+  createStream(options?: StreamOptions): Stream {
+    return this.#here.createStream(options);
+  }
+
+  /** An event of the current context of this device, or the default one. */
   createEvent(): Event {
-    return this.defaultContext.createEvent();
+    return this.#here.createEvent();
   }
 
   /**

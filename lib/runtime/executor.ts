@@ -3,6 +3,7 @@ import "./symbols";
 import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { aborted, checkFunction, checkInteger, checkOptions, checkSignal, invalidHandle, invalidParam, kindOf } from "../errors/make";
+import { currentContext, currentOn } from "./current-context";
 import { Device } from "./device";
 import { type DeviceCore, openDevices } from "./device-core";
 import { checkFeeds, checkOutputs } from "./feeds";
@@ -20,7 +21,7 @@ export type { ModelInfo, ValueInfo } from "../compile/types";
 export type { Feeds, LoadProgress, Results } from "./types";
 
 export interface LoadOptions {
-  /** Where to run. Default: the open device with the lowest number; if there is none, one is opened. */
+  /** Where to run. Default: the device of the current context (see `context.run`), else the open one with the lowest number, else one is opened. */
   readonly device?: Device;
   /** Dims of the inputs whose dims the model leaves open. Other shapes are compiled when they are first fed. */
   readonly shapes?: Readonly<Record<string, readonly number[]>>;
@@ -37,7 +38,7 @@ export interface LoadOptions {
 }
 
 export interface RunOptions {
-  /** Run in the order of this stream. Default: runs of an executor are independent of each other and of all streams. */
+  /** Run in the order of this stream. Default: runs are independent of each other and of all streams; in the current context, if it is of this device. */
   readonly stream?: Stream;
   readonly signal?: AbortSignal;
   /** Tensors to write the outputs into, all of them by name; they are also what is returned. */
@@ -153,8 +154,9 @@ export class Executor {
       const outputs = options?.outputs;
       // The straight line: known shapes, own stream, no signal. Everything else, and everything wrong, is `#runWith`'s.
       const plain =
-        options === undefined ||
-        (options !== null && options.stream === undefined && options.signal === undefined && isObject(outputs) && variant.fits(outputs));
+        currentOn(model.device) === undefined &&
+        (options === undefined ||
+          (options !== null && options.stream === undefined && options.signal === undefined && isObject(outputs) && variant.fits(outputs)));
       if (!plain || feeds === null || typeof feeds !== "object" || !variant.matches(feeds)) {
         return this.#runWith(model, feeds, options === undefined ? {} : options);
       }
@@ -211,7 +213,7 @@ export class Executor {
 
   #streamOf(model: Model, stream: Stream | undefined): ReturnType<typeof coreOf.stream> | undefined {
     if (stream === undefined) {
-      return undefined;
+      return currentOn(model.device)?.runStream();
     }
     const core = coreOf.stream(stream);
     if (core.device !== model.device) {
@@ -383,8 +385,8 @@ async function deviceFor(device: Device | undefined): Promise<DeviceCore> {
   if (device !== undefined && !(device instanceof Device)) {
     throw invalidParam("Executor.load: device must be what Device.open returned");
   }
-  const lowest = Math.min(...openDevices.keys());
-  const core = device === undefined ? (openDevices.get(lowest) ?? coreOf.device(await Device.open())) : coreOf.device(device);
+  const near = currentContext()?.device ?? Math.min(...openDevices.keys());
+  const core = device === undefined ? (openDevices.get(near) ?? coreOf.device(await Device.open())) : coreOf.device(device);
   core.check();
   return core;
 }

@@ -110,8 +110,8 @@ function failureOf(variant: Variant, frame: Frame): AclError {
   if (frame.status === Code.TASK_ABORT_STOP) {
     return aborted(where, undefined);
   }
-  if (stream === frame.stream) {
-    stream.forgetErrors(); // nobody synchronizes the run streams: the caller is told here
+  if (stream.forRuns) {
+    stream.forgetErrors(); // the caller is told here
   }
   return deviceFailure(stream.machine, frame.status, frame.fault, where);
 }

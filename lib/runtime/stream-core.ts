@@ -50,6 +50,8 @@ export class StreamCore {
   readonly machine: Machine;
   readonly generation: number;
   live = true;
+  /** Serves runs without a stream: nobody synchronizes it, each run tells its own caller. */
+  forRuns = false;
   readonly #at: number;
   /** In the order of their calls. */
   #late: LateEntry[] = [];

@@ -85,7 +85,7 @@ export class Variant {
     if (frame !== undefined || this.#made >= this.#limit) {
       return frame;
     }
-    const made = new Frame(this, this.device.runStream());
+    const made = new Frame(this, this.device.context.runStream());
     this.#made++;
     return made;
   }
@@ -114,7 +114,7 @@ export class Variant {
 
   /** A frame that is not part of the pool; its owner ends it with `giveUp`. */
   prepare(): Frame {
-    const frame = new Frame(this, this.device.runStream());
+    const frame = new Frame(this, this.device.context.runStream());
     this.#prepared++;
     return frame;
   }
