@@ -7,6 +7,8 @@ import { fileURLToPath } from "node:url";
 
 const BLOCK_MS = 30;
 const REQUEST_LIMIT_MS = 120_000;
+/** Runners that are npurt. */
+const OURS = new Set(["ours", "pinned"]);
 
 /** A runner in a child process. `request` waits for the one answer to its question. */
 export class Runner {
@@ -70,7 +72,7 @@ async function openAll(runners, job, note) {
       const ms = await runner.request("warmUp", { ms: 200 });
       ready.push({ runner, output, count: Math.max(1, Math.floor(BLOCK_MS / Math.max(ms, 1e-4))), samples: [] });
     } catch (error) {
-      if (runner.name === "ours" || process.env.NPURT_BENCH_DEBUG) note(`${job.name}: ${error.message}`);
+      if (OURS.has(runner.name) || process.env.NPURT_BENCH_DEBUG) note(`${job.name}: ${error.message}`);
     }
   }
   return ready;
@@ -83,11 +85,11 @@ export async function compare(runners, job, { rounds = 7, note }) {
     for (const entry of ready) entry.samples.push(await entry.runner.request("sample", { count: entry.count }));
   }
   for (const { runner } of ready) await runner.request("close");
-  const ours = ready.find(({ runner }) => runner.name === "ours")?.output;
-  const reference = ready.find(({ runner, output }) => runner.name !== "ours" && output)?.output;
-  if (ours && reference) {
-    const distance = difference(ours, reference);
-    if (!(distance < 1e-3)) note(`${job.name}: our output differs from the peer's by ${distance.toPrecision(2)} of its size`);
+  const reference = ready.find(({ runner, output }) => !OURS.has(runner.name) && output)?.output;
+  for (const { runner, output } of ready) {
+    if (!reference || !OURS.has(runner.name)) continue;
+    const distance = difference(output, reference);
+    if (!(distance < 1e-3)) note(`${job.name}: the output of ${runner.name} differs from the peer's by ${distance.toPrecision(2)} of its size`);
   }
   return Object.fromEntries(ready.map(({ runner, samples }) => [runner.name, median(samples)]));
 }

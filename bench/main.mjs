@@ -48,11 +48,14 @@ function readArguments() {
   return options;
 }
 
-function startRunners({ threads, node, ours }) {
+/** The kernel suite has a second form: feeds and outputs where the device can use them in place. */
+function startRunners({ suite, threads, node, ours }) {
   const runners = [new Runner("ours", "npurt.mjs", ["npurt", threads], node)];
+  if (suite === "kernel") runners.push(new Runner("pinned", "npurt.mjs", ["pinned", threads], node));
   if (!ours && ensurePeers()) {
     runners.push(new Runner("web", "ort.mjs", ["onnxruntime-web", threads], node));
     runners.push(new Runner("node", "ort.mjs", ["onnxruntime-node", threads], node));
+    if (suite === "kernel") runners.push(new Runner("nodePinned", "ort.mjs", ["onnxruntime-node", threads, "preallocated"], node));
     runners.push(new Runner("tfjs", "tfjs.mjs", ["tfjs", threads], node));
   }
   return runners;
@@ -91,7 +94,7 @@ async function main() {
     nodeVersion: execFileSync(options.node, ["-p", "process.versions.node"], { encoding: "utf8" }).trim(),
     kernels: null,
     note: (text) => notes.push(text),
-    row: (suite, name, { ours = null, web = null, node = null, tfjs = null }, unit) => ({
+    row: (suite, name, { ours = null, web = null, node = null, tfjs = null, pinned, nodePinned = null }, unit) => ({
       suite,
       case: name,
       threads: options.threads,
@@ -101,6 +104,7 @@ async function main() {
       webMs: web,
       nodeMs: node,
       tfjsMs: tfjs,
+      ...(pinned === undefined ? {} : { pinnedMs: pinned, nodePinnedMs: nodePinned }),
       ...(unit ? { unit } : {}),
     }),
   };

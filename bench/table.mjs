@@ -1,7 +1,12 @@
 /** Prints rows as a table and says on what they were measured. */
 import os from "node:os";
 
-const RATIO = { webMs: "web/ours", nodeMs: "node/ours", tfjsMs: "tfjs/ours" };
+const TIMES = { oursMs: "ours", webMs: "web", nodeMs: "node", tfjsMs: "tfjs" };
+/** The form with feeds and outputs in place; only the kernel suite has it. */
+const PINNED_TIMES = { pinnedMs: "pinned", nodePinnedMs: "node out" };
+/** Whose time over which of ours. onnxruntime-web copies in any case, so its one time stands against both. */
+const RATIOS = { "web/ours": ["webMs", "oursMs"], "node/ours": ["nodeMs", "oursMs"], "tfjs/ours": ["tfjsMs", "oursMs"] };
+const PINNED_RATIOS = { "web/pinned": ["webMs", "pinnedMs"], "node out/pinned": ["nodePinnedMs", "pinnedMs"] };
 
 function formatValue(value, unit) {
   if (value === null || value === undefined) return "-";
@@ -11,18 +16,24 @@ function formatValue(value, unit) {
   return `${value.toPrecision(3)} ms`;
 }
 
-const formatRatio = (peer, ours) => (peer === null || ours === null ? "-" : `${(peer / ours).toFixed(2)}x`);
+const formatRatio = (peer, ours) => (typeof peer === "number" && typeof ours === "number" ? `${(peer / ours).toFixed(2)}x` : "-");
 
-function columns(row) {
-  const unit = row.unit ?? "ms";
-  const values = ["oursMs", "webMs", "nodeMs", "tfjsMs"].map((key) => formatValue(row[key], unit));
-  return [row.case, ...values, ...Object.keys(RATIO).map((key) => formatRatio(row[key], row.oursMs))];
+/** Heads and, per row, cells. */
+function tableOf(rows) {
+  const pinned = rows.some((row) => row.pinnedMs !== undefined);
+  const times = { ...TIMES, ...(pinned ? PINNED_TIMES : {}) };
+  const ratios = { ...RATIOS, ...(pinned ? PINNED_RATIOS : {}) };
+  const cells = (row) => [
+    row.case,
+    ...Object.keys(times).map((key) => formatValue(row[key], row.unit ?? "ms")),
+    ...Object.values(ratios).map(([peer, ours]) => formatRatio(row[peer], row[ours])),
+  ];
+  return [["case", ...Object.values(times), ...Object.keys(ratios)], ...rows.map(cells)];
 }
 
 export function printTable(rows, { versions, threads, kernels, nodeVersion }) {
-  const head = ["case", "ours", "web", "node", "tfjs", ...Object.values(RATIO)];
-  const cells = [head, ...rows.map(columns)];
-  const widths = head.map((_, column) => Math.max(...cells.map((row) => row[column].length)));
+  const cells = tableOf(rows);
+  const widths = cells[0].map((_, column) => Math.max(...cells.map((row) => row[column].length)));
   const line = (row) => row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0]) : cell.padStart(widths[column]))).join("  ");
   console.log([line(cells[0]), widths.map((width) => "-".repeat(width)).join("  "), ...cells.slice(1).map(line)].join("\n"));
   const peers = Object.entries(versions)

@@ -1,4 +1,7 @@
-/** onnxruntime-web (WebAssembly) or onnxruntime-node (native), as the first argument says, in a process of its own. */
+/**
+ * onnxruntime-web (WebAssembly) or onnxruntime-node (native), as the first argument says, in a process of its own.
+ * A third argument `preallocated`: outputs are given. (onnxruntime-web takes them and leaves them unwritten, so it is not asked.)
+ */
 import { requirePeer } from "../peers.mjs";
 import { serve } from "./serve.mjs";
 import { openSession } from "./session.mjs";
@@ -14,4 +17,4 @@ const options =
     ? { executionProviders: ["wasm"], logSeverityLevel: 3 }
     : { executionProviders: ["cpu"], logSeverityLevel: 3, intraOpNumThreads: threads, interOpNumThreads: 1, executionMode: "sequential" };
 
-serve(openSession(ort, options));
+serve(openSession(ort, options, process.argv[4] === "preallocated"));

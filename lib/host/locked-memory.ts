@@ -39,7 +39,7 @@ export abstract class LockedMemory {
   readonly words: Uint32Array;
   readonly ints: Int32Array;
   readonly device: number;
-  readonly counters = { killed: 0, traps: 0, takeOvers: 0 };
+  readonly counters = { killed: 0, traps: 0, takeOvers: 0, copiedBytes: 0 };
   /** Called without a lock when an allocation does not fit: gives something back and says so, or says that there is nothing left. */
   reclaim: (() => boolean) | undefined;
   /** This thread's instance of the core module. */

@@ -123,6 +123,12 @@ export class DeviceBuffer {
 /** A view keeps its buffer's handle: memory that JavaScript still sees is not given back by a garbage collection. */
 const HOLDERS = new WeakMap<object, HostBuffer>();
 
+/** What is known of the pinned buffer that `view` was made by; undefined for views that others made. */
+export function holderOf(view: ArrayBufferView): BufferCore | undefined {
+  const holder = HOLDERS.get(view);
+  return holder === undefined ? undefined : coreOf.buffer(holder);
+}
+
 /** Pinned host memory: JavaScript and the device see the same bytes, so copies of it are never staged. */
 export class HostBuffer extends DeviceBuffer {
   static {

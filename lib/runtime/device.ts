@@ -45,6 +45,8 @@ export interface DeviceInfo extends DeviceSummary {
   readonly killedCores: number;
   /** Locks taken over from threads that died. */
   readonly takeOvers: number;
+  /** Bytes that runs of this thread have copied between arrays and device memory: none for pinned feeds and outputs. */
+  readonly copiedBytes: number;
 }
 
 /** What another Node thread needs for `Device.attach`; can be posted, and means nothing outside this process. */
@@ -144,6 +146,7 @@ export class Device {
       kernels: { asked: machine.kernels.asked, used: machine.kernels.used, why: machine.kernels.why },
       killedCores: machine.counters.killed,
       takeOvers: machine.counters.takeOvers,
+      copiedBytes: machine.counters.copiedBytes,
     };
   }
 

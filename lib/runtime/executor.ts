@@ -41,7 +41,7 @@ export interface RunOptions {
   /** Run in the order of this stream. Default: runs are independent of each other and of all streams; in the current context, if it is of this device. */
   readonly stream?: Stream;
   readonly signal?: AbortSignal;
-  /** Tensors to write the outputs into, all of them by name; they are also what is returned. */
+  /** Tensors to write the outputs into, all of them by name; they are also what is returned. In pinned memory they are written in place. */
   readonly outputs?: Record<string, Tensor>;
 }
 
@@ -142,7 +142,8 @@ export class Executor {
 
   /**
    * Runs the model on `feeds` (tensors, or bare arrays where the model fixes the dims) and resolves to its outputs by name.
-   * What is fed is taken at the call. Any number of runs may be in flight; shapes that are new are compiled first.
+   * What is fed is taken at the call, but for pinned memory (`device.allocatePinned`): feeds and `outputs` there are used in place while the run goes on,
+   * so nothing is copied. Any number of runs may be in flight; shapes that are new are compiled first.
    * @throws AclError 100017 naming the feed that does not fit, 100018 for outputs; the device's code if a kernel fails (`node` says which);
    *   107035 if the signal fires; 107017 after dispose; 507899 if the device is lost
    * @see CANN aclmdlExecuteAsync
@@ -164,8 +165,7 @@ export class Executor {
       if (frame === undefined) {
         return Run.go(model, variant, feeds, { stream: undefined, signal: undefined, outputs });
       }
-      variant.load(frame, feeds);
-      const started = launch(variant, frame);
+      const started = launch(variant, frame, feeds, outputs);
       if (started !== "DONE") {
         return Run.follow(model, variant, frame, started, { stream: undefined, signal: undefined, outputs });
       }
@@ -299,9 +299,10 @@ export class Executor {
   }
 }
 
-/** Starts a loaded frame on its own stream. A frame that could not be started goes back. */
-function launch(variant: Variant, frame: ReturnType<Variant["prepare"]>): Started {
+/** Loads a frame and starts it on its own stream. A frame that could not be started goes back. */
+function launch(variant: Variant, frame: ReturnType<Variant["prepare"]>, feeds: Feeds, outputs: Results | undefined): Started {
   try {
+    variant.load(frame, feeds, outputs);
     frame.stream.context.checkLatch();
     return start(frame, frame.stream);
   } catch (error) {
@@ -324,7 +325,7 @@ function runBlocking(
   let inFlight = false;
   try {
     on.open();
-    variant.load(frame, tensors);
+    variant.load(frame, tensors, outputs);
     if (!startBlocking(frame, on)) {
       inFlight = true;
       if (!on.machine.block(on.index, frame.sequence, Number.POSITIVE_INFINITY)) {

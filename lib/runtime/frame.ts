@@ -25,6 +25,9 @@ export class Frame {
   readonly #machine: Machine;
   /** Index of the header in `words`. */
   readonly #at: number;
+  /** Addresses of its own inputs and outputs, and those that the bases say: a run may use pinned memory in place. */
+  readonly #own: number[] = [];
+  readonly #bound: number[] = [];
   #data = 0;
   /** Where and what the latest run was. */
   ranOn: StreamCore;
@@ -51,6 +54,7 @@ export class Frame {
     const base = this.#at + (Words.BASES >> 2);
     const place = (ports: readonly Port[], first: number, block: number): TensorData[] =>
       ports.map((port, i) => {
+        this.#own.push(block + port.offsetBytes);
         words[base + first + i] = block + port.offsetBytes;
         const array = arrayOf(port.dtype);
         return new array(machine.memory.buffer, block + port.offsetBytes, port.sizeBytes / array.BYTES_PER_ELEMENT);
@@ -58,6 +62,26 @@ export class Frame {
     this.outputArrays = outputs.map((port) => arrayOf(port.dtype));
     this.inputs = place(inputs, Binding.FIRST_INPUT, this.address + headBytes);
     this.outputs = place(outputs, Binding.FIRST_INPUT + inputs.length, this.address + headBytes + inputBytes);
+    this.#bound.push(...this.#own);
+  }
+
+  /** The next run has port `port` (inputs, then outputs) at `address`; 0: in the frame. */
+  bind(port: number, address: number): void {
+    const place = address || this.#own[port]!;
+    if (this.#bound[port] !== place) {
+      this.#bound[port] = place;
+      this.#machine.words[this.#at + (Words.BASES >> 2) + Binding.FIRST_INPUT + port] = place;
+    }
+  }
+
+  rangeOf(port: number, sizeBytes: number): { readonly start: number; readonly end: number } {
+    const start = this.#bound[port]!;
+    return { start, end: start + sizeBytes };
+  }
+
+  /** Whether the latest run had that port outside the frame. */
+  elsewhere(port: number): boolean {
+    return this.#bound[port] !== this.#own[port];
   }
 
   /** Ready for a run: bases as they are now, no verdict yet. */

@@ -2,10 +2,12 @@
 import { AclError } from "../errors/acl-error";
 import { aborted } from "../errors/make";
 import { Code, TaskOp } from "../host/layout";
+import type { Machine } from "../host/machine";
 import { NO_RING } from "../host/submitter";
 import { deviceFailure } from "./failures";
 import type { Frame } from "./frame";
 import type { Model } from "./model";
+import { pinnedAddress } from "./pinned";
 import type { LateEntry, StreamCore } from "./stream-core";
 import { Tensor, type TensorData } from "./tensor";
 import type { Feeds, Results } from "./types";
@@ -116,15 +118,18 @@ function failureOf(variant: Variant, frame: Frame): AclError {
   return deviceFailure(stream.machine, frame.status, frame.fault, where);
 }
 
-/** `slice` of a Buffer would be another view of its bytes. */
-function copyOf(data: TensorData): TensorData {
+/** What a feed holds now. Pinned memory is used where it is; `slice` of a Buffer would be another view of its bytes. */
+function taken(data: TensorData, machine: Machine): TensorData {
+  if (pinnedAddress(machine, data) !== 0) {
+    return data;
+  }
   return data instanceof Uint8Array ? new Uint8Array(data) : data.slice();
 }
 
-function copyFeeds(feeds: Feeds): Feeds {
+function takeFeeds(feeds: Feeds, machine: Machine): Feeds {
   const copies: Record<string, Tensor | TensorData> = {};
   for (const [name, feed] of Object.entries(feeds)) {
-    copies[name] = feed instanceof Tensor ? new Tensor(feed.dtype, feed.dims, copyOf(feed.data)) : copyOf(feed);
+    copies[name] = feed instanceof Tensor ? new Tensor(feed.dtype, feed.dims, taken(feed.data, machine)) : taken(feed, machine);
   }
   return copies;
 }
@@ -190,7 +195,7 @@ export class Run implements LateEntry {
         }
       }
       // What is fed is taken now, as with every copy of pageable memory.
-      this.#feeds = copyFeeds(feeds);
+      this.#feeds = takeFeeds(feeds, this.#variant.machine);
     } catch (error) {
       this.#leave(error);
       return;
@@ -240,7 +245,7 @@ export class Run implements LateEntry {
         const frame = this.#variant.take();
         this.#extraFrame = frame === undefined;
         this.#frame = frame ?? this.#variant.prepare();
-        this.#variant.load(this.#frame, this.#feeds!);
+        this.#variant.load(this.#frame, this.#feeds!, this.#control.outputs);
       }
       stream.checkEntry();
       this.#goOn(this.#frame, stream, startBlocking(this.#frame, stream) ? "DONE" : "QUEUED");
@@ -254,7 +259,7 @@ export class Run implements LateEntry {
     const stream = this.#control.stream ?? frame.stream;
     try {
       stream.checkEntry();
-      this.#variant.load(frame, feeds);
+      this.#variant.load(frame, feeds, this.#control.outputs);
       this.#goOn(frame, stream, how(frame, stream));
     } catch (error) {
       this.#leave(error);

@@ -8,6 +8,7 @@ import type { DeviceCore } from "./device-core";
 import { outputGone } from "./feeds";
 import { Frame } from "./frame";
 import { make } from "./internals";
+import { overlaps, pinnedAddress } from "./pinned";
 import { arrayOf, Tensor } from "./tensor";
 import type { Feeds, Results } from "./types";
 
@@ -153,26 +154,53 @@ export class Variant {
     return count === inputs.length;
   }
 
-  /** Writes feeds that `matches` has accepted into the frame. */
-  load(frame: Frame, feeds: Feeds): void {
+  /**
+   * Puts feeds that `matches` has accepted into the frame, and says where the outputs go. What lies in pinned memory of the device is used there:
+   * feeds are read, and outputs written, while the run goes on.
+   */
+  load(frame: Frame, feeds: Feeds, into: Results | undefined): void {
     const { inputs } = frame;
     for (let i = 0; i < inputs.length; i++) {
       const feed = feeds[this.#inputNames[i]!]!;
-      // Both arrays are of the same type: a plain copy.
-      (inputs[i] as Float32Array).set((feed instanceof Tensor ? feed.data : feed) as Float32Array);
+      const data = feed instanceof Tensor ? feed.data : feed;
+      const address = pinnedAddress(this.machine, data);
+      frame.bind(i, address);
+      if (address === 0) {
+        // Both arrays are of the same type: a plain copy.
+        (inputs[i] as Float32Array).set(data as Float32Array);
+        this.machine.counters.copiedBytes += data.byteLength;
+      }
     }
+    for (let i = 0; i < frame.outputs.length; i++) {
+      frame.bind(inputs.length + i, into === undefined ? 0 : this.#placeOf(i, frame, into));
+    }
+  }
+
+  /** Where output `i` goes; 0: into the frame, also if something else of this run lies there. */
+  #placeOf(i: number, frame: Frame, into: Results): number {
+    const { data } = into[this.#outputNames[i]!]!;
+    const start = pinnedAddress(this.machine, data);
+    if (start === 0) {
+      return 0;
+    }
+    const others = [...this.program.inputs, ...this.program.outputs.slice(0, i)].map(({ sizeBytes }, port) => frame.rangeOf(port, sizeBytes));
+    return overlaps({ start, end: start + data.byteLength }, others) ? 0 : start;
   }
 
   /** The outputs of a run that ended well: new tensors, or `into` filled. */
   results(frame: Frame, into: Results | undefined): Results {
     const { outputs } = frame;
+    const { counters } = this.machine;
     if (into !== undefined) {
       for (let i = 0; i < outputs.length; i++) {
         const { data } = into[this.#outputNames[i]!]!;
         if (data.byteLength !== outputs[i]!.byteLength) {
           throw outputGone(this.name, this.#outputNames[i]!);
         }
-        (data as Float32Array).set(outputs[i] as Float32Array);
+        if (!frame.elsewhere(frame.inputs.length + i)) {
+          (data as Float32Array).set(outputs[i] as Float32Array);
+          counters.copiedBytes += data.byteLength;
+        }
       }
       return into;
     }
@@ -181,6 +209,7 @@ export class Variant {
       const port = this.program.outputs[i]!;
       // A copy of its own, outside shared memory: this is the fastest way to one.
       results[port.name] = make.tensor(port.dtype, port.dims, new frame.outputArrays[i]!(outputs[i]!));
+      counters.copiedBytes += port.sizeBytes;
     }
     return results;
   }
