@@ -1,5 +1,5 @@
 /** Tiles: claiming them from the open region, running them in phase KERNEL, and finding the last one. */
-import { Context, Core, Phase, TraceKind, Work } from "../abi/device";
+import { Context, Core, Layout, Phase, TraceKind, Work } from "../abi/device";
 import { Frame, Stream } from "../abi/stream";
 import { Instruction, Program, Region } from "../abi/program";
 import { setPoison } from "../kernels/probe";
@@ -27,6 +27,16 @@ export function enterKernel(stream: u32, sc: usize, instruction: usize, tile: u3
   atomic.store<u32>(me, Phase.KERNEL, Core.PHASE);
   // After PHASE: pairs with ContextCore.poison, which sets the context's word first and then those of its cores in KERNEL.
   if (atomic.load<u32>(contextOf(sc), Context.POISON)) atomic.store<u32>(me, 1, Core.POISON);
+}
+
+/** Within a tile another block begins: fault records name it, and time limits begin anew. */
+export function nextBlock(block: u32): void {
+  store<u32>(me, block, Core.TILE);
+  store<u32>(me, load<u32>(me, Core.BEAT) + 1, Core.BEAT);
+  atomic.store<u32>(me, 0, Core.POISON);
+  // After POISON: pairs with ContextCore.poison, as in `enterKernel`.
+  const context = Layout.CONTEXTS + <usize>load<u32>(me, Core.CONTEXT) * Context.SIZE;
+  if (atomic.load<u32>(context, Context.POISON)) atomic.store<u32>(me, 1, Core.POISON);
 }
 
 /** False: the watchdog has won; this core must touch nothing more. */

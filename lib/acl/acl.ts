@@ -12,6 +12,7 @@ import { errorCalls, errorRuntimeCalls } from "./families/error";
 import { eventCalls } from "./families/event";
 import { formatCalls } from "./families/format";
 import { kernelCalls } from "./families/kernel";
+import { launchCalls } from "./families/launch";
 import { memoryCalls } from "./families/memory";
 import { notifyCalls } from "./families/notify";
 import { peerCalls } from "./families/peer";
@@ -19,6 +20,7 @@ import { poolCalls } from "./families/pool";
 import { shareCalls } from "./families/share";
 import { virtualCalls } from "./families/virtual-memory";
 import { resourceCalls } from "./families/resource";
+import { symbolCalls } from "./families/symbol";
 import { streamCalls } from "./families/stream";
 import { forgetStreamConfigs, streamConfigCalls } from "./families/stream-config";
 import { finalizers, systemCalls } from "./families/system";
@@ -60,6 +62,8 @@ export const acl = {
     ...bind("rt.", virtualCalls),
     ...bind("rt.", shareCalls),
     ...bind("rt.", kernelCalls),
+    ...bind("rt.", launchCalls),
+    ...bind("rt.", symbolCalls),
     ...bind("rt.", peerCalls),
     ...bind("rt.", errorRuntimeCalls),
   },

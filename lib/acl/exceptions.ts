@@ -5,7 +5,9 @@ import { Code, Header, Layout } from "../host/layout";
 import { type FaultInfo, readFault } from "../runtime/failures";
 import { type AclDevice, deviceHooks, devicesHere, userId } from "./devices";
 import { HandleTable, HandleType } from "./handles";
+import { type KnownLaunch, launchAt } from "./launches";
 import { threadId } from "node:worker_threads";
+import { turnHooks } from "./waiting";
 
 export interface ExceptionInfo {
   readonly taskId: number;
@@ -14,6 +16,8 @@ export interface ExceptionInfo {
   readonly deviceId: number;
   readonly errorCode: number;
   readonly text: string;
+  /** Of a kernel that this thread launched. */
+  readonly launch: KnownLaunch | undefined;
 }
 export type ExceptionCallback = (info: number) => void;
 
@@ -21,6 +25,8 @@ const infos = new HandleTable<ExceptionInfo>(HandleType.EXCEPTION);
 const callbacks = new Set<ExceptionCallback>();
 /** The one of set_exception_info_callback. */
 let single: ExceptionCallback | null = null;
+const LOOK_MS = 20;
+let timer: NodeJS.Timeout | undefined;
 /** Faults of a device that were told. */
 const told = new Map<AclDevice, number>();
 
@@ -36,12 +42,11 @@ function tellFault(device: AclDevice, fault: FaultInfo): void {
 
 /** A wait has taken minutes: told like a fault, with the code of a task that takes too long. */
 export function tellLongWait(device: AclDevice, stream: number, sequence: number, text: string): void {
-  if (single !== null || callbacks.size > 0) {
-    tell(device, stream, sequence, Code.TASK_TIMEOUT, text);
-  }
+  tell(device, stream, sequence, Code.TASK_TIMEOUT, text);
 }
 
 function tell(device: AclDevice, stream: number, sequence: number, code: number, text: string): void {
+  const launch = launchAt(device, stream, sequence);
   const handle = infos.add({
     taskId: sequence % 2 ** 32,
     streamId: stream,
@@ -49,8 +54,10 @@ function tell(device: AclDevice, stream: number, sequence: number, code: number,
     deviceId: userId(device.index),
     errorCode: code,
     text,
+    launch,
   });
   try {
+    launch?.tell(handle);
     single?.(handle);
     for (const callback of callbacks) {
       callback(handle);
@@ -60,13 +67,13 @@ function tell(device: AclDevice, stream: number, sequence: number, code: number,
   }
 }
 
-/** Tells of what is new. Called where the thread learns of failures anyway: when it synchronizes or queries. */
+/** Tells of what is new. Called when the thread synchronizes; while somebody listens also at every turn of a blocking call, and by a timer. */
 export function tellExceptions(): void {
   for (const device of devicesHere()) {
     const count = faultCount(device);
     const from = told.get(device) ?? count;
     told.set(device, count);
-    if (count === from || (single === null && callbacks.size === 0)) {
+    if (count === from) {
       continue;
     }
     for (let number = from + 1; number <= count; number++) {
@@ -78,8 +85,23 @@ export function tellExceptions(): void {
   }
 }
 
+/** In CANN a thread of the runtime calls back when a task fails. Here it is this thread: at the next turn of a blocking call, or of its event loop. */
+function listen(): void {
+  const wanted = single !== null || callbacks.size > 0;
+  if (wanted && timer === undefined) {
+    turnHooks.add(tellExceptions);
+    timer = setInterval(tellExceptions, LOOK_MS);
+    timer.unref();
+  } else if (!wanted && timer !== undefined) {
+    turnHooks.delete(tellExceptions);
+    clearInterval(timer);
+    timer = undefined;
+  }
+}
+
 export function setSingle(callback: ExceptionCallback | null): void {
   single = callback;
+  listen();
 }
 
 export function registerException(callback: ExceptionCallback): void {
@@ -87,12 +109,14 @@ export function registerException(callback: ExceptionCallback): void {
     throw invalidParam("exception_info_callback_register: this function is registered already");
   }
   callbacks.add(callback);
+  listen();
 }
 
 export function unregisterException(callback: ExceptionCallback): void {
   if (!callbacks.delete(callback)) {
     throw new AclError(107000, "exception_info_callback_unregister: this function is not registered; pass the one that was");
   }
+  listen();
 }
 
 /** @throws AclError 107017 outside of the callback that got the handle */
@@ -103,5 +127,6 @@ export function exceptionInfo(handle: number, what: string): ExceptionInfo {
 export function forgetExceptions(): void {
   single = null;
   callbacks.clear();
+  listen();
   told.clear();
 }

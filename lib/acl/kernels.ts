@@ -10,6 +10,8 @@ import type { Pointer } from "./args";
 import { current } from "./contexts";
 import type { AclDevice } from "./devices";
 import { HandleTable, HandleType } from "./handles";
+import { forgetLaunches, noteLaunch } from "./launches";
+import { Resource, streamLimit } from "./resources";
 import { type AclStream, checkLaunch, noteTask } from "./streams";
 import { executeTimeoutUs } from "./timeouts";
 import { blockOn } from "./waiting";
@@ -22,6 +24,8 @@ interface AclBinary {
   readonly device: AclDevice;
   readonly core: BinaryCore;
   readonly functions: Map<string, number>;
+  /** binary_set_exception_callback. */
+  onException: ((info: number) => void) | undefined;
 }
 
 export interface AclFunction {
@@ -58,7 +62,14 @@ const params = new HandleTable<Param>(HandleType.PLACEHOLDER);
 export function loadBinary(bytes: Uint8Array, name: string, what: string): number {
   const { device } = current(what);
   const core = BinaryCore.load(device.core, bytes, name);
-  return binaries.add({ device, core, functions: new Map() });
+  return binaries.add({ device, core, functions: new Map(), onException: undefined });
+}
+
+/** A binary that is loaded. */
+export function binaryAt(handle: number, what: string): AclBinary {
+  const binary = binaries.get(handle, `${what}: binary`);
+  binary.core.check(what);
+  return binary;
 }
 
 /** `find` names the function, or picks it among the names in the order of export. */
@@ -96,7 +107,8 @@ export function unloadBinary(handle: number, what: string): void {
   binary.core.unload();
 }
 
-export function createList(fnHandle: number, what: string): number {
+/** `memory`: where the arguments lie, 8 bytes each; without it in memory of the list's own. */
+export function createList(fnHandle: number, what: string, memory?: Uint8Array): number {
   const fn = functionAt(fnHandle, what);
   if (fn.lists.size >= LISTS_KEPT) {
     const old = [...fn.lists].find((list) => lists.get(list, what).launched);
@@ -105,7 +117,7 @@ export function createList(fnHandle: number, what: string): number {
     }
     dropList(old, what);
   }
-  const slots = new Uint8Array(SLOT * ARGUMENT_LIMIT);
+  const slots = memory ?? new Uint8Array(SLOT * ARGUMENT_LIMIT);
   const list = lists.add({ fn, slots, params: [], handles: [], finalized: false, launched: false });
   fn.lists.add(list);
   return list;
@@ -134,8 +146,8 @@ function openList(handle: number, what: string): ArgumentList {
 export function appendArgument(handle: number, value: Pointer | undefined, sizeBytes: number, what: string): number {
   const list = openList(handle, what);
   const slot = list.params.length;
-  if (slot >= ARGUMENT_LIMIT) {
-    throw invalidParam(`${what}: a kernel has at most ${ARGUMENT_LIMIT} arguments`);
+  if (SLOT * (slot + 1) > list.slots.length) {
+    throw invalidParam(`${what}: the list has room for ${Math.floor(list.slots.length / SLOT)} arguments`);
   }
   if (value !== undefined) {
     writeSlot(list, slot, value, sizeBytes, what);
@@ -237,9 +249,15 @@ function limitMs(us: number): number {
   return Math.min(TIMEOUT_LIMIT_MS, Math.ceil((us || executeTimeoutUs()) / 1000));
 }
 
-function submit(stream: AclStream, work: LaunchWork, what: string): void {
+/** `args`: where the arguments lie, or a copy of what the launch took of them. */
+function submit(stream: AclStream, fnHandle: number, work: Omit<LaunchWork, "fn" | "kinds" | "cores">, what: string): void {
   checkLaunch(stream, what);
-  noteTask(submitLaunch(stream.core, work));
+  const { core, binary } = functionAt(fnHandle, what);
+  const cores = streamLimit(stream, Resource.VECTOR_CORE, what);
+  const sequence = noteTask(submitLaunch(stream.core, { ...work, fn: core, kinds: kinds(core), cores }));
+  const { slots } = work;
+  const args = typeof slots === "number" ? addressOf(stream.device, slots, false) : slots;
+  noteLaunch(stream, sequence, { fn: fnHandle, args, argsBytes: SLOT * core.params.length, tell: (info) => binary.onException?.(info) });
 }
 
 export function launchList(fnHandle: number, blocks: number, stream: AclStream, timeoutUs: number, handle: number, what: string): void {
@@ -255,8 +273,8 @@ export function launchList(fnHandle: number, blocks: number, stream: AclStream, 
   const placed: Placed[] = list.params
     .filter(({ sizeBytes }) => sizeBytes === 0)
     .map(({ slot, buffer, bufferBytes }) => ({ slot, bytes: bytes.subarray(buffer, buffer + bufferBytes) }));
-  const slots = list.slots.subarray(0, SLOT * list.params.length);
-  submit(stream, { fn: fn.core, blocks, timeoutMs: limitMs(timeoutUs), kinds: kinds(fn.core), slots, placed }, what);
+  const slots = list.slots.slice(0, SLOT * list.params.length);
+  submit(stream, fnHandle, { blocks, timeoutMs: limitMs(timeoutUs), slots, placed }, what);
   list.launched = true;
 }
 
@@ -290,7 +308,7 @@ export function launchDeviceArgs(
     }
     slots = spot.offset;
   }
-  submit(stream, { fn: fn.core, blocks, timeoutMs: limitMs(timeoutUs), kinds: kinds(fn.core), slots, placed: [] }, what);
+  submit(stream, fnHandle, { blocks, timeoutMs: limitMs(timeoutUs), slots, placed: [] }, what);
 }
 
 /** The arguments lie in host memory and are taken now; behind them may lie data that some of them point to. */
@@ -319,7 +337,29 @@ export function launchHostArgs(
     }
     return { slot, bytes: bytes.subarray(from) };
   });
-  submit(stream, { fn: fn.core, blocks, timeoutMs: limitMs(timeoutUs), kinds: kinds(fn.core), slots: bytes.slice(0, end), placed }, what);
+  submit(stream, fnHandle, { blocks, timeoutMs: limitMs(timeoutUs), slots: bytes.slice(0, end), placed }, what);
+}
+
+/** Each argument by itself, as large as its parameter: a typed array may be shorter than 8 bytes where an i32 is wanted. */
+export function launchArgsArray(
+  fnHandle: number,
+  blocks: number,
+  stream: AclStream,
+  timeoutUs: number,
+  args: readonly Pointer[],
+  what: string,
+): void {
+  const { params: types } = functionAt(fnHandle, what).core;
+  if (args.length !== types.length) {
+    throw invalidParam(`${what}: ${args.length} arguments, and the function takes ${types.length}: (${types.join(", ")})`);
+  }
+  const slots = new Uint8Array(SLOT * types.length);
+  for (const [slot, arg] of args.entries()) {
+    const whole = types[slot] === "f32" ? 4 : SLOT;
+    const sizeBytes = types[slot] === "i32" && typeof arg !== "number" ? Math.min(SLOT, arg.byteLength) : whole;
+    slots.set(resolve(arg, sizeBytes, `${what}: argument ${slot}`).bytes.subarray(0, sizeBytes), slot * SLOT);
+  }
+  submit(stream, fnHandle, { blocks, timeoutMs: limitMs(timeoutUs), slots, placed: [] }, what);
 }
 
 /** Bytes that an argument list of the function takes. */
@@ -332,4 +372,5 @@ export function forgetKernels(): void {
   functions.clear();
   lists.clear();
   params.clear();
+  forgetLaunches();
 }

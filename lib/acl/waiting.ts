@@ -21,6 +21,10 @@ const SHORT_MS = 1;
 /** Time that passes on a virtual clock when only a time-out can still move something. */
 const STEP_MS = 1;
 
+/** Called at every turn of a blocking call, while there are any at least every TURN_MS. */
+export const turnHooks = new Set<() => void>();
+const TURN_MS = 20;
+
 /** Has `call` served when its marker is reached: while this thread blocks, or by the event loop. */
 export function addHostCall(call: HostCall): void {
   hostCalls.add(call);
@@ -116,7 +120,10 @@ export function blockUntil(device: AclDevice, stream: number, sequence: number, 
     if (leftMs <= 0) {
       return "timeout";
     }
-    const slice = Math.min(leftMs, hostCalls.size > 0 || expectsMessages() ? SHORT_MS : SLICE_MS);
+    for (const hook of turnHooks) {
+      hook();
+    }
+    const slice = Math.min(leftMs, hostCalls.size > 0 || expectsMessages() ? SHORT_MS : turnHooks.size > 0 ? TURN_MS : SLICE_MS);
     const before = served;
     const sliceEnd = driver.now() + slice * 1000;
     if (machine.block(stream, sequence, slice) || served !== before) {

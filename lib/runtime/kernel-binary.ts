@@ -4,7 +4,7 @@ import { AclError } from "../errors/acl-error";
 import { invalidParam, nearestName, notSupported } from "../errors/make";
 import { Header, Layout, PoolTag } from "../host/layout";
 import type { DeviceCore } from "./device-core";
-import type { FunctionType, KernelExport, KernelModule } from "./kernel-module";
+import type { FunctionType, KernelExport, KernelModule } from "./kernel-parts";
 import { FUNCTION_LIMIT, kernelNumber, rememberKernel } from "./kernel-names";
 import { listenToPrints, type PrintSink } from "./kernel-print";
 
@@ -22,6 +22,8 @@ export interface FunctionCore {
   /** What fault records call it. */
   readonly number: number;
   readonly params: readonly ParamType[];
+  /** Of its code. */
+  readonly codeBytes: number;
 }
 
 /** Only worker cores can be stopped, so user kernels, which nobody has verified to end, run nowhere else. */
@@ -110,7 +112,14 @@ export class BinaryCore {
         `${this.what} exports no function "${name}"; ${nearest === undefined ? "it exports none" : `did you mean "${nearest}"?`}`,
       );
     }
-    const made = { binary: this, name, index: found.index, number: kernelNumber(this.id, found.index), params: this.#params(found, declared) };
+    const made = {
+      binary: this,
+      name,
+      index: found.index,
+      number: kernelNumber(this.id, found.index),
+      params: this.#params(found, declared),
+      codeBytes: found.codeBytes,
+    };
     rememberKernel(this.device.machine, made.number, name);
     this.#functions.set(name, made);
     return made;
@@ -134,6 +143,20 @@ export class BinaryCore {
       throw invalidParam(`signature of "${name}" is (${declared.join(", ")}), and the function takes (${own.join(", ")}); a ptr is an i32`);
     }
     return declared;
+  }
+
+  /** Where the exported variable `name` lies in device memory. @throws AclError 107042 if there is none */
+  symbol(name: string): { readonly offset: number; readonly sizeBytes: number } {
+    this.check("kernel symbol");
+    const found = this.#module.symbols.get(name);
+    if (found === undefined) {
+      const all = [...this.#module.symbols.keys()];
+      const nearest = nearestName(name, all);
+      const known = all.length === 0 ? "it exports none" : `did you mean "${nearest ?? all.join('", "')}"?`;
+      throw new AclError(107042, `${this.what} exports no variable "${name}"; ${known}`);
+    }
+    const data = (this.device.machine.words[(this.address + Binary.DATA) >>> 2] as number) >>> 0;
+    return { offset: data + found.offset, sizeBytes: found.sizeBytes };
   }
 
   launched(stream: number, sequence: number): void {

@@ -7,6 +7,7 @@ import { Binding, Frame } from "../../asm/abi/stream";
 import { RUN_UNBOUNDED } from "../../asm/abi/task";
 import { invalidParam } from "../errors/make";
 import { MAILBOX_BYTES, TaskOp } from "../host/layout";
+import type { Machine } from "../host/machine";
 import { deviceAddress, hostAddress, placeOf } from "./address";
 import { type Operand, resolve } from "./copy";
 import { checkKernelDriver, type FunctionCore, type ParamType } from "./kernel-binary";
@@ -41,6 +42,8 @@ export interface LaunchWork {
   /** 8 bytes per argument, or where in device memory they lie. */
   readonly slots: Uint8Array | number;
   readonly placed: readonly Placed[];
+  /** Most cores that may run it at a time; undefined = all. */
+  readonly cores?: number;
 }
 
 const KINDS: Readonly<Record<ParamType, ArgumentKind>> = {
@@ -149,7 +152,7 @@ export function submitLaunch(stream: StreamCore, work: LaunchWork): number {
   const slotsAt = HEAD + padded(kinds.length);
   const staged = placeData(stream, work, slotsAt + inline);
   machine.words.fill(0, machine.mailbox >>> 2, (machine.mailbox + slotsAt) >>> 2);
-  writeProgram(machine.words, machine.mailbox, work);
+  writeProgram(machine, work);
   for (const [i, kind] of staged.kinds.entries()) {
     machine.bytes[machine.mailbox + HEAD + i] = kind;
   }
@@ -190,7 +193,10 @@ function placeData(
   return own;
 }
 
-function writeProgram(words: Uint32Array, mailbox: number, { fn, blocks, timeoutMs, kinds, slots }: LaunchWork): void {
+function writeProgram(machine: Machine, { fn, blocks, timeoutMs, kinds, slots, cores }: LaunchWork): void {
+  const { words, mailbox } = machine;
+  // A tile runs every `tiles`-th block from its own number on: with fewer tiles than cores, that many cores work.
+  const tiles = cores !== undefined && cores < machine.cores ? Math.min(blocks, cores) : blocks;
   const put = (record: number, field: number, value: number): void => {
     words[(mailbox + record + field) >>> 2] = value;
   };
@@ -203,10 +209,10 @@ function writeProgram(words: Uint32Array, mailbox: number, { fn, blocks, timeout
   put(PROGRAM, Program.INSTRUCTIONS, INSTRUCTION - PROGRAM);
   put(PROGRAM, Program.INSTRUCTION_COUNT, 1);
   put(REGION, Region.COUNT, 1);
-  put(REGION, Region.TILES, blocks);
+  put(REGION, Region.TILES, tiles);
   put(REGION, Region.COST_NS, COST_NS);
   put(INSTRUCTION, Instruction.OP, Opcode.KERNEL); // FLAGS and OPERANDS are 0
-  put(INSTRUCTION, Instruction.TILES, blocks);
+  put(INSTRUCTION, Instruction.TILES, tiles);
   put(INSTRUCTION, Instruction.NODE, fn.number);
   put(INSTRUCTION, Instruction.P0, LAUNCH - PROGRAM);
   put(INSTRUCTION, Instruction.P1, timeoutMs);

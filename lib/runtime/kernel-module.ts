@@ -4,39 +4,10 @@
  * Whether the code itself is valid is for the engine to say.
  */
 import { AclError } from "../errors/acl-error";
+import { type DataPart, type FunctionType, type KernelExport, type KernelModule, symbolTable, type ValueType } from "./kernel-parts";
 import { Reader, u32 } from "./wasm-reader";
 
-/** Types of parameters and results, as the binary format numbers them. */
-export type ValueType = "i32" | "i64" | "f32" | "f64" | "other";
 const VALUE_TYPES: Readonly<Record<number, ValueType>> = { 127: "i32", 126: "i64", 125: "f32", 124: "f64" };
-
-export interface FunctionType {
-  readonly params: readonly ValueType[];
-  readonly results: readonly ValueType[];
-}
-
-export interface KernelExport {
-  readonly name: string;
-  /** Index among the module's exports. */
-  readonly index: number;
-  readonly type: FunctionType;
-}
-
-/** Bytes for the module's static data, from `offset` of its data block on. */
-export interface DataPart {
-  readonly offset: number;
-  readonly bytes: Uint8Array;
-}
-
-export interface KernelModule {
-  /** What the cores instantiate. */
-  readonly bytes: Uint8Array;
-  readonly functions: ReadonlyMap<string, KernelExport>;
-  readonly dataBytes: number;
-  readonly data: readonly DataPart[];
-  readonly tableElements: number;
-  readonly prints: boolean;
-}
 
 enum Section {
   CUSTOM,
@@ -95,8 +66,12 @@ class Parser {
   #prints = false;
   #sideModule: { readonly sizeBytes: number } | undefined;
   readonly #exports: { readonly name: string; readonly index: number; readonly target: number }[] = [];
+  readonly #symbols: { readonly name: string; readonly target: number }[] = [];
+  /** Value of each constant i32 global: of an exported variable, its place among the static data. */
+  readonly #constants = new Map<number, number>();
   /** Bodies with neither locals nor instructions. */
   readonly #empty = new Set<number>();
+  readonly #codeBytes = new Map<number, number>();
   readonly #data: DataPart[] = [];
   #start = -1;
 
@@ -148,6 +123,9 @@ class Parser {
         if (section.u32() > 0) {
           throw this.#refuse('it has a memory of its own; import the device\'s as "env" "memory" (asc --importMemory, wasm-ld --import-memory)');
         }
+        return undefined;
+      case Section.GLOBAL:
+        this.#globalList(section);
         return undefined;
       case Section.EXPORT:
         this.#exportList(section);
@@ -267,9 +245,30 @@ class Parser {
       const target = section.u32();
       if (kind === Kind.FUNCTION) {
         this.#exports.push({ name, index, target });
+      } else if (kind === Kind.GLOBAL) {
+        this.#symbols.push({ name, target });
       }
       index++;
     });
+  }
+
+  /** Looks for `const i32 = number`; at anything else it stops looking, as nothing else is of interest. */
+  #globalList(section: Reader): void {
+    for (let left = section.u32(); left > 0; left--) {
+      const type = section.byte();
+      const mutable = section.byte() === 1;
+      if (section.byte() !== 0x41) {
+        return;
+      }
+      const value = section.i32();
+      if (section.byte() !== 0x0b) {
+        return;
+      }
+      if (!mutable && VALUE_TYPES[type] === "i32") {
+        this.#constants.set(this.#globals, value);
+      }
+      this.#globals++;
+    }
   }
 
   #bodies(section: Reader): void {
@@ -279,6 +278,7 @@ class Parser {
       if (body.bytes.length === 2 && body.bytes[0] === 0 && body.bytes[1] === 0x0b) {
         this.#empty.add(index);
       }
+      this.#codeBytes.set(index, body.bytes.length);
       index++;
     });
   }
@@ -366,10 +366,18 @@ class Parser {
           throw this.#refuse(`its ${name} has work to do (constructors, or static data with addresses in it); let a kernel do that work`);
         }
       } else {
-        functions.set(name, { name, index, type });
+        functions.set(name, { name, index, type, codeBytes: this.#codeBytes.get(target) ?? 0 });
       }
     }
-    return { bytes, functions, dataBytes, data: this.#data, tableElements: this.#tableElements, prints: this.#prints };
+    return {
+      bytes,
+      functions,
+      symbols: symbolTable(this.#symbols, this.#constants, dataBytes),
+      dataBytes,
+      data: this.#data,
+      tableElements: this.#tableElements,
+      prints: this.#prints,
+    };
   }
 }
 

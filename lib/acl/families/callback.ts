@@ -2,6 +2,8 @@
 import { invalidParam } from "../../errors/make";
 import { anything, callback, callbackOrNull, handle, integer } from "../args";
 import { type ExceptionCallback, exceptionInfo, registerException, setSingle, unregisterException } from "../exceptions";
+import { addressOfView } from "../host-memory";
+import type { KnownLaunch } from "../launches";
 import {
   launchCallback,
   launchHostFunction,
@@ -34,6 +36,15 @@ function getter(c: string, key: "taskId" | "streamId" | "threadId" | "deviceId" 
     none: 0xffff_ffff,
     run: (info) => exceptionInfo(info, c)[key],
   });
+}
+
+/** @throws AclError 107000 for a task that was no kernel of this thread */
+function launchOf(info: number, what: string): KnownLaunch {
+  const { launch, taskId } = exceptionInfo(info, what);
+  if (launch === undefined) {
+    throw invalidParam(`${what}: task ${taskId} is no kernel that this thread launched; ask in the thread that did`);
+  }
+  return launch;
 }
 
 export const callbackCalls = {
@@ -130,5 +141,24 @@ export const callbackCalls = {
   get_stream_id_from_exception_info: getter("aclrtGetStreamIdFromExceptionInfo", "streamId", "Number of its stream."),
   get_thread_id_from_exception_info: getter("aclrtGetThreadIdFromExceptionInfo", "threadId", "Number of the thread that is told."),
   get_device_id_from_exception_info: getter("aclrtGetDeviceIdFromExceptionInfo", "deviceId", "Its device."),
+  get_args_from_exception_info: call({
+    c: "aclrtGetArgsFromExceptionInfo",
+    args: [handle("info")],
+    returns: "[...values, ret]",
+    doc: "Address and bytes of the arguments, 8 bytes each, of a kernel that this thread launched: in device memory, or a host copy of what the launch took.",
+    none: [0, 0],
+    run(info) {
+      const { args, argsBytes } = launchOf(info, "get_args_from_exception_info");
+      return [typeof args === "number" ? args : addressOfView(args), argsBytes];
+    },
+  }),
+  get_func_handle_from_exception_info: call({
+    c: "aclrtGetFuncHandleFromExceptionInfo",
+    args: [handle("info")],
+    returns: "[value, ret]",
+    doc: "Function of the kernel that failed, if this thread launched it.",
+    none: 0,
+    run: (info) => launchOf(info, "get_func_handle_from_exception_info").fn,
+  }),
   get_error_code_from_exception_info: getter("aclrtGetErrorCodeFromExceptionInfo", "errorCode", "Its error code."),
 };

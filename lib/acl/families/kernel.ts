@@ -1,27 +1,12 @@
-/** Kernels of one's own: binaries, functions, argument lists, launches. docs/kernels.md says what a binary is. */
+/** Kernels of one's own: binaries and their functions. docs/kernels.md says what a binary is. */
 import fs from "node:fs";
 import { AclError } from "../../errors/acl-error";
 import { invalidParam, notSupported } from "../../errors/make";
 import { deviceAddress } from "../../runtime/address";
 import { resolve } from "../addresses";
-import { type Arg, bytes, dict, handle, integer, list, optional, pointer, type Pointer, text } from "../args";
+import { anything, type Arg, bytes, callbackOrNull, dict, handle, integer, list, optional, pointer, type Pointer, text } from "../args";
 import { HandleTable, HandleType } from "../handles";
-import {
-  appendArgument,
-  createList,
-  finalizeList,
-  functionAt,
-  functionOf,
-  launchDeviceArgs,
-  launchHostArgs,
-  launchList,
-  listBytes,
-  loadBinary,
-  placeholderBuffer,
-  unloadBinary,
-  updateArgument,
-} from "../kernels";
-import { ownStream } from "../streams";
+import { binaryAt, functionAt, functionOf, loadBinary, unloadBinary } from "../kernels";
 import { call } from "../table";
 
 /** aclrtBinaryLoadOptionType. */
@@ -30,23 +15,13 @@ enum LoadOption {
   MAGIC,
   CPU_KERNEL_MODE,
 }
-/** aclrtLaunchKernelAttrId, as far as a launch here heeds it. */
-const TIMEOUT_SECONDS = 7;
-const TIMEOUT_US = 8;
-/** Attributes without meaning for an emulated core: schedule mode, unified buffer size, engine, prefetch, dump, profiling. */
-const IGNORED: ReadonlySet<number> = new Set([1, 2, 3, 4, 5, 6, 9]);
 const VECTOR_KERNEL = 2;
 
 export interface LoadOptionValue {
   readonly type?: unknown;
   readonly value?: unknown;
 }
-export interface LaunchAttribute {
-  readonly id?: unknown;
-  readonly value?: unknown;
-}
 const options = optional(list("options", (name): Arg<LoadOptionValue> => dict<LoadOptionValue>(name)));
-const attributes = (name: string): Arg<readonly LaunchAttribute[]> => list(name, (item): Arg<LaunchAttribute> => dict<LaunchAttribute>(item));
 /** Data of create_binary, until binary_load. */
 const images = new HandleTable<Uint8Array>(HandleType.CONFIG);
 
@@ -61,24 +36,6 @@ function checkOptions(given: readonly LoadOptionValue[] | undefined, what: strin
       throw notSupported(`${what}: kernels for the AI CPU do not exist here; load a WebAssembly module`);
     }
   }
-}
-
-/** The launch's own time limit in us; 0 = none. */
-function timeoutOf(config: readonly LaunchAttribute[] | undefined, what: string): number {
-  let us = 0;
-  for (const { id, value } of config ?? []) {
-    const number = typeof value === "bigint" ? Number(value) : value;
-    if (id !== TIMEOUT_SECONDS && id !== TIMEOUT_US) {
-      if (!IGNORED.has(id as number)) {
-        throw invalidParam(`${what}: launch attribute ${String(id)} is unknown; pass 7 (time-out in s) or 8 (time-out in us)`);
-      }
-    } else if (typeof number !== "number" || !Number.isInteger(number) || number < 0) {
-      throw invalidParam(`${what}: time-out ${String(value)}; pass a whole number, 0 for the default`);
-    } else {
-      us = id === TIMEOUT_US ? number : number * 1e6;
-    }
-  }
-  return us;
 }
 
 function readBinary(file: string, what: string): Uint8Array {
@@ -126,6 +83,15 @@ const binaryCalls = {
     doc: "Waits for the binary's launches; then it is gone, with its functions and argument lists.",
     blocks: true,
     run: (binary): void => unloadBinary(binary, "binary_unload"),
+  }),
+  binary_set_exception_callback: call({
+    c: "aclrtBinarySetExceptionCallback",
+    args: [handle("binary"), callbackOrNull<(info: number, userData: unknown) => unknown>("fn"), optional(anything("userData"))],
+    returns: "ret",
+    doc: "Calls fn(info, userData) when a kernel of the binary fails that this thread launched, as set_exception_info_callback does; null takes it away.",
+    run(binary, fn, userData): void {
+      binaryAt(binary, "binary_set_exception_callback").onException = fn === null ? undefined : (info) => fn(info, userData);
+    },
   }),
   create_binary: call({
     c: "aclrtCreateBinary",
@@ -180,17 +146,6 @@ const binaryCalls = {
       );
     },
   }),
-  binary_get_global: call({
-    c: "aclrtBinaryGetGlobal",
-    args: [handle("binary"), text("name")],
-    returns: "[value, ret]",
-    doc: "Refused: a WebAssembly module does not say where its static data lies; let a kernel write the address to memory.",
-    refused: 207000,
-    none: 0,
-    run(): number {
-      throw notSupported("binary_get_global: a WebAssembly module does not say where its static data lies; let a kernel write the address to memory");
-    },
-  }),
   register_cpu_func: call({
     c: "aclrtRegisterCpuFunc",
     args: [handle("binary"), text("name"), text("kernel")],
@@ -238,6 +193,14 @@ const functionCalls = {
       return VECTOR_KERNEL;
     },
   }),
+  get_function_size: call({
+    c: "aclrtGetFunctionSize",
+    args: [handle("function")],
+    returns: "[...values, ret]",
+    doc: "Bytes of the function's code for cube (0: there is none) and vector cores.",
+    none: [0, 0],
+    run: (fn) => [0, functionAt(fn, "get_function_size").core.codeBytes],
+  }),
   get_function_param_count: call({
     c: "aclrtGetFunctionParamCount",
     args: [handle("function")],
@@ -263,119 +226,4 @@ const functionCalls = {
   }),
 };
 
-const argumentCalls = {
-  kernel_args_init: call({
-    c: "aclrtKernelArgsInit",
-    args: [handle("function")],
-    returns: "[value, ret]",
-    doc: "An empty argument list for the function. It lives as long as the binary.",
-    none: 0,
-    run: (fn) => createList(fn, "kernel_args_init"),
-  }),
-  kernel_args_get_mem_size: call({
-    c: "aclrtKernelArgsGetMemSize",
-    args: [handle("function"), integer("userArgsSize")],
-    returns: "[value, ret]",
-    doc: "Bytes that an argument list of the function takes: 8 each.",
-    none: 0,
-    run: (fn, size) => Math.max(size, listBytes(fn, "kernel_args_get_mem_size")),
-  }),
-  kernel_args_append: call({
-    c: "aclrtKernelArgsAppend",
-    args: [handle("args"), pointer("param"), integer("size")],
-    returns: "[value, ret]",
-    doc: "The next argument: `size` bytes (at most 8) at `param`, taken now. An address has 8.",
-    none: 0,
-    run: (args, param, size) => appendArgument(args, param, size, "kernel_args_append"),
-  }),
-  kernel_args_append_place_holder: call({
-    c: "aclrtKernelArgsAppendPlaceHolder",
-    args: [handle("args")],
-    returns: "[value, ret]",
-    doc: "The next argument: an address of data that travels with each launch.",
-    none: 0,
-    run: (args) => appendArgument(args, undefined, 0, "kernel_args_append_place_holder"),
-  }),
-  kernel_args_get_place_holder_buffer: call({
-    c: "aclrtKernelArgsGetPlaceHolderBuffer",
-    args: [handle("args"), handle("param"), integer("size")],
-    returns: "[value, ret]",
-    doc: "Host memory for the data of a placeholder; its bytes at launch are what the kernel sees.",
-    none: 0,
-    run: (args, param, size) => placeholderBuffer(args, param, size, "kernel_args_get_place_holder_buffer"),
-  }),
-  kernel_args_para_update: call({
-    c: "aclrtKernelArgsParaUpdate",
-    args: [handle("args"), handle("param"), pointer("value"), integer("size")],
-    returns: "ret",
-    doc: "Another value for an argument; launches that are queued keep the old one.",
-    run: (args, param, value, size): void => updateArgument(args, param, value, size, "kernel_args_para_update"),
-  }),
-  kernel_args_finalize: call({
-    c: "aclrtKernelArgsFinalize",
-    args: [handle("args")],
-    returns: "ret",
-    doc: "Checks number and sizes of the arguments; nothing can be appended any more.",
-    run: (args): void => finalizeList(args, "kernel_args_finalize"),
-  }),
-};
-
-const launchCalls = {
-  launch_kernel: call({
-    c: "aclrtLaunchKernel",
-    args: [handle("function"), integer("blocks"), pointer("args"), integer("argsSize"), handle("stream")],
-    returns: "ret",
-    doc: "Runs `blocks` blocks; the arguments lie in device memory, 8 bytes each. What became of it says the next synchronize.",
-    run: (fn, blocks, args, size, stream): void => launchDeviceArgs(fn, blocks, args, size, ownStream(stream, "launch_kernel"), 0, "launch_kernel"),
-  }),
-  launch_kernel_v2: call({
-    c: "aclrtLaunchKernelV2",
-    args: [handle("function"), integer("blocks"), pointer("args"), integer("argsSize"), attributes("config"), handle("stream")],
-    returns: "ret",
-    doc: "The same with launch attributes.",
-    run: (fn, blocks, args, size, config, stream): void =>
-      launchDeviceArgs(fn, blocks, args, size, ownStream(stream, "launch_kernel_v2"), timeoutOf(config, "launch_kernel_v2"), "launch_kernel_v2"),
-  }),
-  launch_kernel_with_config: call({
-    c: "aclrtLaunchKernelWithConfig",
-    args: [handle("function"), integer("blocks"), handle("stream"), attributes("config"), handle("args"), optional(integer("reserve"))],
-    returns: "ret",
-    doc: "Runs `blocks` blocks with an argument list; attribute 7 or 8 limits a block's time (s, us).",
-    run: (fn, blocks, stream, config, args, _reserve): void =>
-      launchList(
-        fn,
-        blocks,
-        ownStream(stream, "launch_kernel_with_config"),
-        timeoutOf(config, "launch_kernel_with_config"),
-        args,
-        "launch_kernel_with_config",
-      ),
-  }),
-  launch_kernel_with_host_args: call({
-    c: "aclrtLaunchKernelWithHostArgs",
-    args: [
-      handle("function"),
-      integer("blocks"),
-      handle("stream"),
-      attributes("config"),
-      pointer("hostArgs"),
-      integer("argsSize"),
-      optional(list("placeholders", (item): Arg<{ readonly addrOffset?: unknown; readonly dataOffset?: unknown }> => dict(item))),
-    ],
-    returns: "ret",
-    doc: "Runs `blocks` blocks with arguments in host memory, 8 bytes each, taken now; a placeholder makes one the address of data behind them.",
-    run: (fn, blocks, stream, config, args, size, placeholders): void =>
-      launchHostArgs(
-        fn,
-        blocks,
-        ownStream(stream, "launch_kernel_with_host_args"),
-        timeoutOf(config, "launch_kernel_with_host_args"),
-        args,
-        size,
-        placeholders ?? [],
-        "launch_kernel_with_host_args",
-      ),
-  }),
-};
-
-export const kernelCalls = { ...binaryCalls, ...functionCalls, ...argumentCalls, ...launchCalls };
+export const kernelCalls = { ...binaryCalls, ...functionCalls };

@@ -19,6 +19,9 @@ export const importMemory = (name = "memory", limits: readonly number[] = [0, 1]
 export const importGlobal = (name: string, valueType: number, mutable: number): number[] => [...text("env"), ...text(name), 3, valueType, mutable];
 export const importTable = (name: string): number[] => [...text("env"), ...text(name), 1, 0x70, 0, 1];
 export const exportFunction = (name: string, index: number): number[] => [...text(name), 0, ...leb(index)];
+export const exportGlobal = (name: string, index: number): number[] => [...text(name), 3, ...leb(index)];
+/** A constant i32 global. */
+export const constantGlobal = (value: number): number[] => [I32, 0, ...constant(value), 0x0b];
 const body = (code: readonly number[]): number[] => [...leb(code.length + 2), 0, ...code, 0x0b];
 export const NOP = 0x01;
 /** An active segment at what `offset` computes. */
@@ -42,6 +45,7 @@ export interface Parts {
   /** Type index and code of each function. */
   readonly functions?: readonly (readonly [type: number, code: readonly number[]])[];
   readonly memories?: readonly (readonly number[])[];
+  readonly globals?: readonly (readonly number[])[];
   readonly exports?: readonly (readonly number[])[];
   readonly start?: number;
   readonly data?: readonly (readonly number[])[];
@@ -62,6 +66,7 @@ export function wasm(parts: Parts = {}): Uint8Array {
     ...section(2, list(imports)),
     ...section(3, list(functions.map(([index]) => leb(index)))),
     ...section(5, parts.memories && list(parts.memories)),
+    ...section(6, parts.globals && list(parts.globals)),
     ...section(7, list(exports)),
     ...section(8, parts.start === undefined ? undefined : leb(parts.start)),
     ...section(10, list(functions.map(([, code]) => body(code)))),
