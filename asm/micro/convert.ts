@@ -131,7 +131,7 @@ export function narrowE4M3FNUZ(value: f32): u32 {
 
 @inline
 export function narrowE5M2(value: f32): u32 {
-  if (value != value) return 0x7f;
+  if (value != value) return 0x7e;
   return (reinterpret<u32>(value) >> 31 << 7) | min<u32>(narrowSmall(value, 2, 15), 0x7b);
 }
 
@@ -142,10 +142,10 @@ export function narrowE5M2FNUZ(value: f32): u32 {
   return magnitude == 0 ? 0 : (reinterpret<u32>(value) >> 31 << 7) | magnitude;
 }
 
-/** E2M1 has no NaN: it becomes the largest magnitude's positive code, as saturation does. */
+/** E2M1 has no NaN: it becomes zero, as in ONNX's reference. */
 @inline
 export function narrowE2M1(value: f32): u32 {
-  if (value != value) return 7;
+  if (value != value) return 0;
   return (reinterpret<u32>(value) >> 31 << 3) | min<u32>(narrowSmall(value, 1, 1), 7);
 }
 

@@ -60,7 +60,7 @@ function upgrade(node: Node): Node {
 }
 
 /** Types the outputs. Returns true when the node was folded into constants and can go. */
-function inferNode(node: Node): boolean {
+export function inferNode(node: Node): boolean {
   const what = describeNode(node);
   const value = node.op === "Constant" && node.domain === "" ? node.attributes.get("value") : undefined;
   const [output] = node.outputs;
@@ -138,7 +138,7 @@ function fold(node: Node, op: AnyOp, attributes: Attributes<AttributeSpecs>, typ
     }
     return true;
   }
-  if (bytes > FOLD_LIMIT_BYTES || types.some(({ dtype }) => DTYPES[dtype].bits < 8)) {
+  if (bytes > FOLD_LIMIT_BYTES) {
     return false;
   }
   const tensors = node.inputs.map((input): Tensor | undefined => {

@@ -1,5 +1,6 @@
 /** lower: nodes to instructions over views. Inputs and outputs are row-major blobs of the frame; whatever lives elsewhere is copied at the end. */
 import { AclError } from "../errors/acl-error";
+import { internal } from "../errors/make";
 import { DTYPES } from "../graph/dtype";
 import { describeNode, type Node, type Value } from "../graph/ir";
 import { sizeOf } from "../graph/tensor";
@@ -19,6 +20,9 @@ function lowerNode(program: LoweredProgram, node: Node): void {
     node.inputs.map((input) => input && new Operand(input, program)),
     describeNode(node),
   );
+  if (!op.lower) {
+    throw internal(`${describeNode(node)} was not expanded`);
+  }
   op.lower(new Lowering(program, node), operands, attributes);
 }
 

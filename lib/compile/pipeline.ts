@@ -9,6 +9,7 @@ import type { Instruction } from "../program/types";
 import { bindShapes, completeOutputs, modelInfo } from "./bind";
 import { removeDeadNodes } from "./dead";
 import { encodeProgram } from "./encode";
+import { expandGraph } from "./expand";
 import { foldNormalizations } from "./fold";
 import { fuseInstructions } from "./fuse";
 import { inferGraph } from "./infer";
@@ -40,6 +41,7 @@ export interface Pass {
 const PASSES: readonly Pass[] = [
   { name: "bind", run: bindShapes },
   { name: "infer", run: inferGraph },
+  { name: "expand", run: expandGraph },
   { name: "dead", optional: true, run: removeDeadNodes },
   { name: "fold", optional: true, run: foldNormalizations },
   { name: "layout", optional: true, run: chooseLayouts },

@@ -4,6 +4,7 @@
  */
 import { AclError } from "../errors/acl-error";
 import { DTYPES, type DtypeName } from "./dtype";
+import { fromSmall, isSmallFloat, toSmall } from "./small-float";
 
 export interface Stored {
   readonly dtype: DtypeName;
@@ -21,10 +22,12 @@ export interface Tensor {
 
 const FLOATS: ReadonlySet<DtypeName> = new Set(["float32", "float16", "float64", "bfloat16"]);
 const SIGNED: ReadonlySet<DtypeName> = new Set(["int8", "int16", "int32", "int64"]);
+/** Two's complement in less than a byte: no arithmetic of their own, only conversions. */
+const SMALL_SIGNED: ReadonlySet<DtypeName> = new Set(["int4", "int2"]);
 const UNSIGNED: ReadonlySet<DtypeName> = new Set(["uint8", "uint16", "uint32", "uint64"]);
 
 export const isFloat = (dtype: DtypeName): boolean => FLOATS.has(dtype);
-export const isSigned = (dtype: DtypeName): boolean => SIGNED.has(dtype);
+export const isSigned = (dtype: DtypeName): boolean => SIGNED.has(dtype) || SMALL_SIGNED.has(dtype);
 export const isInteger = (dtype: DtypeName): boolean => SIGNED.has(dtype) || UNSIGNED.has(dtype);
 
 export function sizeOf(dims: readonly number[]): number {
@@ -71,7 +74,7 @@ export function roundTo(dtype: DtypeName, value: number): number {
     case "bool":
       return value !== 0 ? 1 : 0;
     default:
-      return wrap(dtype, value);
+      return isSmallFloat(dtype) ? fromSmall(dtype, toSmall(dtype, value)) : wrap(dtype, value);
   }
 }
 
@@ -150,8 +153,19 @@ const ACCESS: Partial<Record<DtypeName, Access>> = {
   uint64: [(v, p) => v.getBigUint64(p, true), (v, p, x) => v.setBigUint64(p, BigInt(x), true)],
 };
 
+/** Types of at most a byte that are not in the table: 2- and 4-bit integers lie (sign-extended) in a byte of their own. */
+function narrowAccess(dtype: DtypeName): Access | undefined {
+  if (isSmallFloat(dtype)) {
+    return [(v, p) => fromSmall(dtype, v.getUint8(p)), (v, p, x) => v.setUint8(p, toSmall(dtype, Number(x)))];
+  }
+  if (SMALL_SIGNED.has(dtype)) {
+    return ACCESS.int8;
+  }
+  return dtype === "uint4" || dtype === "uint2" ? ACCESS.uint8 : undefined;
+}
+
 function access(dtype: DtypeName): Access {
-  const found = ACCESS[dtype];
+  const found = ACCESS[dtype] ?? narrowAccess(dtype);
   if (!found) {
     throw new AclError(100026, `element type ${dtype} has no host arithmetic yet; convert the tensor to float32 or an integer type`);
   }

@@ -4,6 +4,7 @@ import type { DtypeName } from "../graph/dtype";
 import type { Attribute, Dim, Node, Value } from "../graph/ir";
 import { isStored } from "../graph/ir";
 import type { Stored, Tensor } from "../graph/tensor";
+import type { Expansion } from "./expansion";
 import type { Lowering, Operand } from "./lowering";
 import type { Sample } from "./sample";
 
@@ -91,7 +92,10 @@ export interface OpDefinition<I extends readonly string[] = readonly string[], A
   infer(inputs: Named<I, Type>, attributes: Attributes<A>, context: { readonly node: string; readonly outputs: number }): readonly Type[];
   /** Float64 (or exact integer) arithmetic, written for clarity: what every kernel is measured against. Also folds constants. */
   reference(inputs: Named<I, Tensor>, attributes: Attributes<A>, types: readonly ConcreteType[]): readonly Tensor[];
-  lower(b: Lowering, inputs: Named<I, Operand>, attributes: Attributes<A>): void;
+  /** Writes instructions. An operator has this or `expand`. */
+  lower?(b: Lowering, inputs: Named<I, Operand>, attributes: Attributes<A>): void;
+  /** Says the node in other operators (as ONNX's functions do); returns the values of its outputs. */
+  expand?(g: Expansion, inputs: Named<I, Value>, attributes: Attributes<A>): readonly (Value | undefined)[];
   readonly tolerance?: Tolerance;
   /** Small models that check the operator. Built-in operators give a function, which nothing calls while models are loaded or run. */
   readonly samples: readonly Sample[] | (() => readonly Sample[]);

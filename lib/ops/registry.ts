@@ -29,7 +29,8 @@ export const FAMILIES: readonly Family[] = [
     ],
     load: () => require("./binary"),
   },
-  { names: ["Constant", "ConstantOfShape", "Cast"], load: () => require("./constant") },
+  { names: ["Constant", "ConstantOfShape"], load: () => require("./constant") },
+  { names: ["Cast", "CastLike", "BitCast"], load: () => require("./cast") },
   { names: ["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size"], load: () => require("./reshape") },
   { names: ["Transpose", "Concat", "Slice", "Split", "Expand", "Gather"], load: () => require("./movement") },
   { names: ["Pad"], load: () => require("./padding") },
@@ -64,12 +65,15 @@ export const FAMILIES: readonly Family[] = [
   { names: ["Xor", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift"], load: () => require("./integers") },
   { names: ["Einsum"], load: () => require("./einsum") },
   { names: ["ScatterND", "Range"], load: () => require("./scatter") },
+  { names: ["Attention", "RotaryEmbedding"], load: () => require("./attention") },
+  { names: ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"], load: () => require("./loss") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
 ];
 /** The newest operator set whose forms have been compared with ours. */
 export const NEWEST_OPSET = 25;
 
-const isOp = (value: unknown): value is AnyOp => typeof value === "object" && value !== null && "lower" in value && "infer" in value;
+const isOp = (value: unknown): value is AnyOp =>
+  typeof value === "object" && value !== null && ("lower" in value || "expand" in value) && "infer" in value;
 const keyOf = (domain: string, name: string): string => `${domain}:${name}`;
 
 /** Families that are not loaded yet, by the keys of their operators. */
@@ -100,7 +104,13 @@ function keyOfOp({ names: { onnx } }: AnyOp): string | undefined {
 /** Adds (or replaces) an operator for every model compiled from now on in this thread. Models that use it are compiled on the calling thread. */
 export function registerOp(op: AnyOp): void {
   const name = op.names?.onnx?.[0];
-  if (typeof name !== "string" || name === "" || typeof op.infer !== "function" || typeof op.lower !== "function" || !Array.isArray(op.inputs)) {
+  if (
+    typeof name !== "string" ||
+    name === "" ||
+    typeof op.infer !== "function" ||
+    typeof (op.lower ?? op.expand) !== "function" ||
+    !Array.isArray(op.inputs)
+  ) {
     throw new AclError(100000, "registerOp: an operator needs names.onnx, inputs, infer, reference and lower; see defineOp");
   }
   users.set(keyOfOp(op) as string, op);

@@ -308,7 +308,7 @@ export const Upsample = defineOp({
     const given = upsampling(mode);
     return [reference(x, axisTaps(x.dims, out!.dims, planOf(x.dims, { scales }, given, "Upsample"), given), 0, out!)];
   },
-  lower: (b, { x, scales }, { mode }) => Resize.lower(b, { x, scales } as never, upsampling(mode) as never),
+  lower: (b, { x, scales }, { mode }) => Resize.lower!(b, { x, scales } as never, upsampling(mode) as never),
   tolerance: { relative: 1e-5, absolute: 2e-6, why: "f32 sums of a few taps" },
   samples: () => [
     sample("nearest", { x: ramp([1, 2, 3, 4]), scales: fixed(values("float32", [4], [1, 1, 2, 3])) }, { opset: 9 }),

@@ -5,7 +5,7 @@ import { broadcastView } from "./views";
 
 const COMPARISONS: ReadonlySet<StripOpName> = new Set(["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "isnan", "isinf", "cast_bool"]);
 
-const NARROW: ReadonlySet<DtypeName> = new Set(["int8", "uint8", "int16", "uint16"]);
+const NARROW: ReadonlySet<DtypeName> = new Set(["int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2"]);
 
 /** The register type that elements of `dtype` are widened to. */
 export function stripType(dtype: DtypeName): StripType {
@@ -19,11 +19,15 @@ export function stripType(dtype: DtypeName): StripType {
     case "uint32":
     case "uint16":
     case "uint8":
+    case "uint4":
+    case "uint2":
       return "u32";
     case "bool":
     case "int32":
     case "int16":
     case "int8":
+    case "int4":
+    case "int2":
       return "i32";
     default:
       return "f32";

@@ -1,0 +1,37 @@
+/** expand: operators that are said in other operators give way to those. Needs types; what becomes constant on the way is folded. */
+import { describeNode, type Graph, type Node } from "../graph/ir";
+import { nameInputs } from "../ops/define";
+import { Expansion } from "../ops/expansion";
+import { branchesOf, isIf } from "./control";
+import { inferNode, resolve } from "./infer";
+
+export function* expandGraph({ graph }: { readonly graph: Graph }): Generator<void> {
+  graph.nodes = yield* expandNodes(graph.nodes);
+}
+
+function* expandNodes(nodes: readonly Node[]): Generator<void, Node[]> {
+  const result: Node[] = [];
+  for (const node of nodes) {
+    if (isIf(node)) {
+      for (const branch of branchesOf(node)) {
+        branch.nodes = yield* expandNodes(branch.nodes);
+      }
+      result.push(node);
+      continue;
+    }
+    const { op, attributes } = resolve(node);
+    if (!op.expand) {
+      result.push(node);
+      continue;
+    }
+    const expansion = new Expansion(node, inferNode);
+    op.expand(expansion, nameInputs(op, node.inputs, describeNode(node)), attributes).forEach((value, index) => {
+      if (value) {
+        expansion.give(index, value);
+      }
+    });
+    result.push(...(yield* expandNodes(expansion.nodes)));
+    yield;
+  }
+  return result;
+}
