@@ -6,7 +6,7 @@ import { takesWinograd } from "../program/winograd";
 import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
-import { packedFilter, winogradFilter } from "./packing";
+import { packedBias, packedFilter, winogradFilter } from "./packing";
 import { fixed, noise, ramp, rejects, sample } from "./sample";
 import { StripBuilder } from "./strip-builder";
 import { channelsLast, reshapeView } from "./views";
@@ -113,7 +113,7 @@ export const Conv = defineOp({
     b.through("float32", channelsLast(x.dims.length), (target) => {
       const strip = new StripBuilder(target.dims);
       if (bias) {
-        const perChannel = reshapeView(b.converted(bias.view, "float32"), [1, bias.dims[0]!, ...window.kernel.map(() => 1)])!;
+        const perChannel = reshapeView(packedBias(b, bias), [1, bias.dims[0]!, ...window.kernel.map(() => 1)])!;
         strip.output(target, strip.op("add", strip.accumulator(), strip.input(perChannel)));
       }
       const winograd = !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);

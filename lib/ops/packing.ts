@@ -54,6 +54,13 @@ export function packedFilter(b: Lowering, weights: Operand, groups: number): Vie
   );
 }
 
+/** A bias as float32: where it alone makes a channel, its subnormals would go on into all products of the next layer. */
+export function packedBias(b: Lowering, bias: Operand): View {
+  return bias.stored
+    ? b.derived(bias.value, "bias", "float32", bias.dims, () => bytesOf(floatsOf(bias.stored!).slice()))
+    : b.converted(bias.view, "float32");
+}
+
 /** 3 x 3 weights [M, C, 3, 3] transformed for Winograd; the view keeps the logical dims. */
 export function winogradFilter(b: Lowering, weights: Operand): View {
   const { panel } = b.program;
