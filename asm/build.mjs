@@ -4,6 +4,7 @@
  * import), prebuilds/ (addon).
  *   node asm/build.mjs [--asm] [--micro] [--lib] [--addon] [--all]   builds these parts (none named: --asm)
  *   node asm/build.mjs --stale                                       builds the parts whose sources are newer than their output
+ * After the library comes what V8 makes of its packs (dist/cache, see lib/packs.ts), for the Node that runs this.
  * The parts run at the same time. Nothing goes to stdout: `npm pack --json` runs this through `prepare`.
  */
 import { spawn } from "node:child_process";
@@ -122,7 +123,8 @@ const lib = {
   outputs: () => wrappers().map((wrapper) => wrapper.esm),
   async build() {
     await generate("lib");
-    await node("node_modules/typescript/bin/tsc", ["-p", "tsconfig.json"]);
+    // With an error in the types tsc has written its output all the same: it is packed, or nothing would run until the error is gone.
+    const failed = await node("node_modules/typescript/bin/tsc", ["-p", "tsconfig.json"]).catch((error) => error);
     prune();
     pack(root);
     const binary = at("dist/lib/cli/main.js");
@@ -131,6 +133,7 @@ const lib = {
       if (fs.existsSync(wrapper.cjs)) writeWrapper(wrapper);
       else say(`${path.relative(root, wrapper.cjs)} is missing: no ${path.relative(root, wrapper.esm)}`);
     }
+    if (failed) throw failed;
   },
 };
 
@@ -170,4 +173,8 @@ for (const result of results) {
     say(result.reason.message);
     process.exitCode = 1;
   }
+}
+// Best effort as well: the first process that runs a model does the same, if it may write there.
+if (asked.includes("lib") && process.exitCode === undefined) {
+  await node("lib/warm.mjs", [], { quiet: true }).catch((error) => say(`no code cache (${error.message})`));
 }

@@ -1,16 +1,15 @@
 /**
- * Packs what a start needs into two files: dist/main.js (all that `require("npurt")` loads) and dist/compiler.js (what the first model loads besides).
- * A file costs a start about as much as 10 KB of code. Every packed file of dist/lib becomes a line that takes its module out of the pack, so a module
- * exists once, whoever loads it by whatever path. Operator families, the text form and other things that few need stay files of their own.
+ * Packs what a start needs into two files: dist/main.js (all that `require("npurt")` loads) and dist/compiler.js (what models load besides); lib/packs.ts
+ * opens them. A file costs a start about as much as 10 KB of code. Every packed file of dist/lib becomes a line that takes its module out of the pack, so
+ * a module exists once, whoever loads it by whatever path. The text form, simulation and other things that few need stay files of their own.
  */
 import fs from "node:fs";
 import path from "node:path";
 
-const ENTRIES = {
-  "main.js": ["lib/index.js"],
-  // The compiler, and what nearly every operator family requires.
-  "compiler.js": ["lib/compile/compile.js", "lib/ops/arithmetic.js", "lib/ops/packing.js", "lib/ops/upgrade.js", "lib/ops/window.js"],
-};
+const LOADER = "lib/packs.js";
+const ENTRIES = { main: ["lib/index.js"], compiler: ["lib/compile/compile.js", "lib/compile/worker.js", "lib/ops/registry.js"] };
+/** Modules whose late requires are packed too: of the operator families every model needs some. */
+const WHOLE = ["lib/ops/registry.js"];
 /** Of these packages only one file is wanted: their entries load many more. Name as required -> file. */
 const PARTS = { "@bufbuild/protobuf/wire": "node_modules/@bufbuild/protobuf/dist/cjs/wire/binary-encoding.js" };
 
@@ -44,71 +43,63 @@ export function pack(root) {
   // Another build of this folder has packed what ours emitted: there is nothing left to pack, and its packs are right.
   if (Object.values(ENTRIES).some((entries) => entries.some((entry) => read(entry).startsWith("module.exports = ")))) return;
   const packOf = new Map();
+  const late = new Set();
   const collect = (name, into) => {
-    if (packOf.has(name)) return;
+    if (packOf.has(name) || name === LOADER) return;
     packOf.set(name, into);
-    for (const [, specifier] of read(name).matchAll(LOADED)) {
-      const target = resolve(name, specifier);
-      if (target !== undefined) collect(target, into);
+    const follow = (pattern) =>
+      [...read(name).matchAll(pattern)].map(([, specifier]) => resolve(name, specifier)).filter((target) => target !== undefined);
+    for (const target of follow(LOADED)) collect(target, into);
+    if (!WHOLE.includes(name)) return;
+    for (const target of follow(REQUIRE).filter((each) => !packOf.has(each))) {
+      late.add(target);
+      collect(target, into);
     }
   };
-  for (const [file, entries] of Object.entries(ENTRIES)) for (const entry of entries) collect(entry, file);
+  for (const [into, entries] of Object.entries(ENTRIES)) for (const entry of entries) collect(entry, into);
 
-  /** The code of a module with what it requires taken from the packs: `load` loads from the pack that it is itself in. */
-  const linked = (name, load) =>
+  /** The code of a module with what it requires taken from the packs by `load`; other files are seen from folder `from`. */
+  const linked = (name, from, load) =>
     read(name).replace(REQUIRE, (whole, specifier) => {
       const target = resolve(name, specifier);
-      const holder = packOf.get(target);
-      if (holder !== undefined) return load(holder, target);
-      // A part of the pack stands in another folder than the module did.
-      return target === undefined || !packOf.has(name) ? whole : `require("./${target}")`;
+      if (packOf.has(target)) return load(target, packOf.get(target));
+      return target === undefined ? whole : `require("${relative(from, target)}")`;
     });
   const bodyOf = (name) => {
-    const own = packOf.get(name);
-    const take = (holder, target) => (holder === own || holder === "main.js" ? `__load("${target}")` : `require("./${holder}").load("${target}")`);
-    const code = linked(name, take).replace(/\b__dirname\b/g, `(__dirname + "/${path.posix.dirname(name)}")`);
+    const take = (target, holder) => `__load("${target}"${holder === packOf.get(name) || holder === "main" ? "" : `, "${holder}"`})`;
+    const code = linked(name, LOADER, take).replace(
+      /\b__dirname\b/g,
+      `(__folder + "/${path.posix.relative(path.posix.dirname(LOADER), path.posix.dirname(name))}")`,
+    );
     // In parentheses V8 compiles a function at once; otherwise it would read every module twice.
-    return `${JSON.stringify(name)}: (function (exports) {${code}\n})`;
+    const body = `function (exports) {${code}\n}`;
+    return `${JSON.stringify(name)}: ${late.has(name) ? body : `(${body})`}`;
   };
-  for (const file of Object.keys(ENTRIES)) {
-    const names = [...packOf.keys()].filter((name) => packOf.get(name) === file);
-    const bodies = `{\n${names.map(bodyOf).join(",\n")}\n}`;
+  for (const pack of Object.keys(ENTRIES)) {
+    const names = [...packOf.keys()].filter((name) => packOf.get(name) === pack);
     fs.writeFileSync(
-      path.join(dist, file),
-      file === "main.js"
-        ? mainText(bodies)
-        : `"use strict";\nconst { load: __load, add } = require("./main.js");\nexports.load = __load;\nadd(${bodies});\n`,
+      path.join(dist, `${pack}.js`),
+      `"use strict";\nmodule.exports = (__load, require, __folder) => ({\n${names.map(bodyOf).join(",\n")}\n});\n`,
     );
   }
   const emitted = ["lib", "asm/abi"].flatMap((folder) =>
     fs.readdirSync(path.join(dist, folder), { recursive: true }).map((file) => `${folder}/${file.replaceAll("\\", "/")}`),
   );
   for (const name of emitted.filter((each) => each.endsWith(".js"))) {
-    const take = (holder, target) => `require("${path.posix.relative(path.posix.dirname(name), holder)}").load("${target}")`;
-    fs.writeFileSync(path.join(dist, name), packOf.has(name) ? `module.exports = ${take(packOf.get(name), name)};\n` : linked(name, take));
+    const take = (target, holder) => `require("${relative(name, LOADER)}").load("${target}", "${holder}")`;
+    fs.writeFileSync(path.join(dist, name), packOf.has(name) ? `module.exports = ${take(name, packOf.get(name))};\n` : linked(name, name, take));
   }
+  fs.rmSync(path.join(dist, "cache"), { recursive: true, force: true });
+}
+
+/** How the file `from` requires the file `target`; both are paths from dist. */
+function relative(from, target) {
+  const found = path.posix.relative(path.posix.dirname(from), target);
+  return found.startsWith(".") ? found : `./${found}`;
 }
 
 /** Turns `var x_1 = require("specifier")` and its getters into getters that require. */
 function exportLate(text, specifier) {
   const [line, variable] = text.match(new RegExp(`^(?:const|var) (\\w+) = require\\("${specifier}"\\);\\n`, "m")) ?? [];
   return line === undefined ? text : text.replace(line, "").replaceAll(`return ${variable}.`, `return require("${specifier}").`);
-}
-
-function mainText(bodies) {
-  return `"use strict";
-const __loaded = Object.create(null);
-const __bodies = ${bodies};
-/** A module by its path from dist; as in Node, a circle of modules sees what is there so far. */
-function __load(name) {
-  let exports = __loaded[name];
-  if (exports === undefined) {
-    exports = __loaded[name] = {};
-    __bodies[name](exports);
-  }
-  return exports;
-}
-exports.load = __load;
-exports.add = (more) => Object.assign(__bodies, more);
-`;
 }

@@ -127,6 +127,7 @@ function compileWide(eager: boolean): WebAssembly.Module | string {
   if (!eager) return new WebAssembly.Module(read("wide"));
   const { bytes } = wideForCores();
   if (!WebAssembly.validate(bytes)) return `V8 ${process.versions.v8} does not accept relaxed SIMD`;
+  flagsChanged = true;
   return withFlags(WIDE_FLAGS, [REVECTORISER], () => new WebAssembly.Module(bytes));
 }
 
@@ -218,7 +219,9 @@ function testLate(build: KernelBuild, module: WebAssembly.Module): void {
 
 /** What the cores of a device compile for themselves in place of `module`, if its build has a faster form that this thread does not have yet. */
 export function coreKernels({ used }: KernelChoice): CoreKernels | undefined {
-  return used === "wide" && known.get("wide") === undefined ? wideForCores() : undefined;
+  if (used !== "wide" || known.get("wide") !== undefined) return undefined;
+  flagsChanged = true;
+  return wideForCores();
 }
 
 /** The first core has compiled what `coreKernels` said: this thread takes the same module, and minds the flag that has to go back. */
@@ -268,6 +271,11 @@ export function instantiateKernels(module: WebAssembly.Module, memory: WebAssemb
   return exports;
 }
 
+let flagsChanged = false;
+
+/** Whether V8 may have other flags now than this process was started with. */
+export const areFlagsChanged = (): boolean => flagsChanged;
+
 let tieredUp: Promise<string> = Promise.resolve("");
 
 /**
@@ -302,6 +310,7 @@ function watchTierUp(module: WebAssembly.Module): void {
       if (quiet < TIER_UP_QUIET && performance.now() < end) return;
       clearInterval(timer);
       setFlag(REVECTORISER, valueAtStart(REVECTORISER));
+      flagsChanged = false;
       resolve(test(module));
     }, TIER_UP_POLL_MS);
     timer.unref();

@@ -5,7 +5,8 @@
 import type { CompileOptions, CompileResult, ModelInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { aborted } from "../errors/make";
-import { PANEL_OF } from "../host/kernels";
+import { areFlagsChanged, PANEL_OF } from "../host/kernels";
+import { keepCode } from "../packs";
 import { DataStore } from "./data-store";
 import type { DeviceCore } from "./device-core";
 import { signatureOf } from "./feeds";
@@ -211,6 +212,10 @@ export class Model {
     device.check();
     const model = new Model(device, source, options, key, result.info);
     await model.#take(result);
+    if (source.bytes.length <= SMALL_BYTES) {
+      // Compiled on this thread, and by then also run: now V8 has made what the next process can start with.
+      setImmediate(() => areFlagsChanged() || keepCode());
+    }
     return model;
   }
 

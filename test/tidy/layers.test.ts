@@ -10,7 +10,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   acl: EVERYTHING,
   ort: EVERYTHING,
   index: ["runtime", ...BELOW_RUNTIME],
-  runtime: BELOW_RUNTIME,
+  // The loader of the packs stands below everything.
+  packs: [],
+  runtime: [...BELOW_RUNTIME, "packs"],
   compile: ["import", "ops", "program", "graph", "errors", "abi"],
   import: ["ops", "graph", "errors"],
   ops: ["program", "graph", "errors", "abi"],
