@@ -11,8 +11,8 @@ import { type AnyOp, type Attributes, type AttributeSpecs, type ConcreteType, ty
 import { findOp, requireOps } from "../ops/registry";
 import { inferIf, isIf, plainNodes } from "./control";
 
-/** A larger result stays an instruction: it would only make the data binding (and compile time) grow. */
-const FOLD_LIMIT_BYTES = 64 * 2 ** 20;
+/** A larger result stays an instruction. Weights that nodes make are below this (AlexNet's largest are 151 MB) and want to be packed once, not per run. */
+const FOLD_LIMIT_BYTES = 256 * 2 ** 20;
 
 export interface Resolved {
   readonly op: AnyOp;

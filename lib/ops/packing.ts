@@ -1,5 +1,5 @@
 /** Weights as the kernels want them, packed when the model is compiled. */
-import { decode, encode, type Stored, walk } from "../graph/tensor";
+import { decode, encode, type Stored } from "../graph/tensor";
 import { packConv, packMatmul, packWinograd } from "../program/pack";
 import type { View } from "../program/types";
 import type { Lowering, Operand } from "./lowering";
@@ -34,15 +34,7 @@ export function packedMatrix(b: Lowering, weights: Operand, transposed: boolean)
   const [rows, columns] = weights.dims as [number, number];
   const [k, n] = transposed ? [columns, rows] : [rows, columns];
   const { panel } = b.program;
-  const pack = (): Uint8Array => {
-    let matrix = floatsOf(weights.stored!);
-    if (transposed) {
-      const turned = new Float32Array(matrix.length);
-      walk([k, n], [1, k], (index, offset) => (turned[index] = matrix[offset]!));
-      matrix = turned;
-    }
-    return bytesOf(packMatmul(matrix, k, n, panel));
-  };
+  const pack = (): Uint8Array => bytesOf(packMatmul(floatsOf(weights.stored!), k, n, panel, transposed));
   return b.derived(weights.value, `matmul:${k}:${n}:${transposed}:${panel}`, "float32", [k, n], pack);
 }
 

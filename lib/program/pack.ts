@@ -13,16 +13,23 @@ const WINOGRAD_PRODUCTS = 36;
 /** Elements of a packed [k, n] matrix. */
 export const packedMatmulSize = (k: number, n: number, panel = PANEL): number => Math.ceil(n / panel) * k * panel;
 
-/** Row-major [k, n] -> panels. */
-export function packMatmul(b: Float32Array, k: number, n: number, panel = PANEL): Float32Array {
+/** Row-major [k, n] or, `transposed`, [n, k] -> panels. */
+export function packMatmul(b: Float32Array, k: number, n: number, panel = PANEL, transposed = false): Float32Array {
   const packed = new Float32Array(packedMatmulSize(k, n, panel));
-  let at = 0;
   for (let column = 0; column < n; column += panel) {
     const width = Math.min(panel, n - column);
-    for (let row = 0; row < k; row++) {
-      const from = row * n + column;
-      for (let i = 0; i < width; i++) packed[at + i] = b[from + i]!;
-      at += panel;
+    const first = column * k;
+    // Reads run through memory in both forms; the writes stay within a panel.
+    if (transposed) {
+      for (let i = 0; i < width; i++) {
+        const from = (column + i) * k;
+        for (let row = 0; row < k; row++) packed[first + row * panel + i] = b[from + row]!;
+      }
+    } else {
+      for (let row = 0; row < k; row++) {
+        const from = row * n + column;
+        for (let i = 0; i < width; i++) packed[first + row * panel + i] = b[from + i]!;
+      }
     }
   }
   return packed;
