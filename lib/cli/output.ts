@@ -32,7 +32,8 @@ export function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
   const units = ["KiB", "MiB", "GiB"];
   const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10));
-  return `${(bytes / 1024 ** power).toPrecision(3)} ${units[power - 1]}`;
+  const value = bytes / 1024 ** power;
+  return `${value < 1000 ? value.toPrecision(3) : Math.round(value)} ${units[power - 1]}`;
 }
 
 /** Left-aligned columns, as wide as their widest cell. */

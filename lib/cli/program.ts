@@ -21,6 +21,10 @@ export interface InspectFlags {
   readonly json?: boolean;
 }
 
+export interface ReplFlags extends DeviceFlags {
+  readonly interactive?: boolean;
+}
+
 export function createProgram(): Command {
   const program = new Command("npurt")
     .description("An NPU runtime for Node.js: runs, inspects and measures models on an emulated device.")
@@ -32,6 +36,7 @@ export function createProgram(): Command {
     .exitOverride();
   addRun(program);
   addInspect(program);
+  addRepl(program);
   addDoctor(program);
   program.addHelpText("after", "\nExit codes: 0 done, 1 failed, 2 wrong usage.\nUnexpected error? --verbose shows where it came from.");
   return program;
@@ -74,6 +79,21 @@ function addInspect(program: Command): void {
     .option("--verbose", "show the stack of an error")
     .action(async (model: string, flags: InspectFlags) => {
       await (require("./inspect") as typeof import("./inspect")).inspect(model, flags);
+    });
+}
+
+function addRepl(program: Command): void {
+  program
+    .command("repl")
+    .showHelpAfterError("npurt repl --help lists its options.")
+    .description("a JavaScript prompt with a device, npurt, npurt/acl and npurt/rt in scope; reads a script from a pipe too")
+    .addOption(new Option("--driver <name>", "how the device runs").choices(["threads", "inline", "sim"]).default("threads"))
+    .option("--cores <n>", "cores of the device (default: all that this process may use)", positiveInteger("--cores"))
+    .option("-i, --interactive", "show banner and prompt even if input is no terminal")
+    .option("--verbose", "show the stack of an error")
+    .addHelpText("after", "\nExamples:\n  $ npurt repl\n  $ echo 'device.info().freeBytes' | npurt repl")
+    .action(async (flags: ReplFlags) => {
+      await (require("./repl") as typeof import("./repl")).repl(flags);
     });
 }
 

@@ -46,7 +46,7 @@ describe("usage", () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   });
 
-  test.each([["--help"], ["run", "--help"], ["inspect", "--help"], ["doctor", "--help"], ["help", "run"]].map((args) => [args]))(
+  test.each([["--help"], ["run", "--help"], ["inspect", "--help"], ["repl", "--help"], ["doctor", "--help"], ["help", "run"]].map((args) => [args]))(
     "%j explains itself",
     async (args) => {
       const { code, stdout } = await npurt(...args.map((arg) => (arg === MODEL ? digits : arg)));
