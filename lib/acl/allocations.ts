@@ -53,8 +53,14 @@ function charged(device: AclDevice, sizeBytes: number, owner: number): number {
 /** Called when memory is short, before an allocation fails; each gives back what it can spare and says whether it did. */
 export const reclaimers: ((device: AclDevice, sizeBytes: number) => boolean)[] = [];
 
+/** Called before memory is allocated; throws if none may be now. */
+export const allocationGuards: ((what: string) => void)[] = [];
+
 /** Offset of `sizeBytes`; `bits` are OwnerBits. @throws AclError 207001 */
 export function allocate(device: AclDevice, sizeBytes: number, bits: number, what: string): number {
+  for (const guard of allocationGuards) {
+    guard(what);
+  }
   const owner = (ACL_OWNER | bits) >>> 0;
   const tag = bits & OwnerBit.PINNED ? PoolTag.PINNED : PoolTag.USER;
   let offset = sizeBytes < device.memoryBytes ? device.machine.tryAllocate(sizeBytes, tag, owner) : 0;

@@ -3,7 +3,7 @@ import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
 import { TaskOp } from "../host/layout";
 import { Location, resolve, type Spot } from "./addresses";
-import { checkCount, copyNow, isOutside, Kind, kindOf } from "./copies";
+import { checkCount, checkPeers, copyNow, isOutside, Kind, kindOf } from "./copies";
 import { Shared } from "./devices";
 import { type AclStream, checkLaunch, noteTask, syncStream } from "./streams";
 import { AclFailure } from "./table";
@@ -16,6 +16,8 @@ export interface Batch {
   /** Attributes of ranges: {dstLoc: {id, type}, srcLoc: {id, type}}, from the entry that attrsIndexes names on. */
   readonly attrs: readonly Readonly<Record<string, unknown>>[];
   readonly attrsIndexes: readonly number[];
+  /** Entries may also go from device to device. */
+  readonly everyWay: boolean;
 }
 
 interface Block {
@@ -45,16 +47,20 @@ function checkShape({ targets, targetSizes, sources, sizes, attrs, attrsIndexes 
   }
 }
 
-/** Checks entry `index`; it must go between host and device, as its attributes say. */
+/** Checks entry `index`; it must go where a batch may go, and as its attributes say. */
 function blockAt(batch: Batch, index: number, what: string): Block {
   const size = batch.sizes[index]!;
   checkCount(size, batch.targetSizes[index]!, `${what}: entry ${index}`);
   const to = resolve(batch.targets[index]!, size, `${what}: target ${index}`);
   const from = resolve(batch.sources[index]!, size, `${what}: source ${index}`);
   const kind = kindOf(to, from);
-  if (kind !== Kind.HOST_TO_DEVICE && kind !== Kind.DEVICE_TO_HOST) {
-    throw invalidParam(`${what}: entry ${index} is ${Kind[kind]}; a batch goes between host and device`);
+  if (kind !== Kind.HOST_TO_DEVICE && kind !== Kind.DEVICE_TO_HOST && !(batch.everyWay && kind === Kind.DEVICE_TO_DEVICE)) {
+    const ways = batch.everyWay
+      ? "between host and device, or from device to device"
+      : "between host and device; memcpy_batch_v2 takes device to device too";
+    throw invalidParam(`${what}: entry ${index} is ${Kind[kind]}; a batch goes ${ways}`);
   }
+  checkPeers(to, from, `${what}: entry ${index}`);
   let range = batch.attrsIndexes.length - 1;
   while (batch.attrsIndexes[range]! > index) {
     range--;

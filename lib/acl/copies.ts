@@ -49,7 +49,7 @@ export function checkCount(count: number, most: number, what: string): void {
   }
 }
 
-function checkPeers(target: Spot, source: Spot, what: string): void {
+export function checkPeers(target: Spot, source: Spot, what: string): void {
   if (target.location === Location.DEVICE && source.location === Location.DEVICE && !canReach(target.device!, source.device!)) {
     throw invalidParam(
       `${what}: device ${target.device!.index} and device ${source.device!.index} have no access to each other; call device_enable_peer_access first`,

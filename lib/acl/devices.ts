@@ -31,6 +31,8 @@ export enum Shared {
   KEYS,
   REGISTERED,
   CONVERTED_BYTES, // bytes read by copies that convert
+  MANAGED, // tables
+  BAD_MEMORY,
   TABLES = 64,
 }
 
@@ -56,7 +58,7 @@ export enum EventWord {
   RESET_LOW,
   RESET_HIGH,
   KIND, // EventKind
-  GENERATION,
+  OPENED, // times it was opened by its key
 }
 const EVENT_WORDS = 8;
 
@@ -66,8 +68,11 @@ export enum NotifyWord {
   GENERATION,
   CONTEXT, // index + 1
   FLAGS,
+  EXPORTED, // 1 + flags of the export
+  ALLOWED, // 1: this process is on the white list
+  IMPORTS,
 }
-const NOTIFY_WORDS = 4;
+const NOTIFY_WORDS = 8;
 export const NOTIFY_LIMIT = 16384;
 /** Words per context. */
 export enum ContextWord {

@@ -125,6 +125,22 @@ export function forgetReset({ device, index }: AclEvent): void {
   Atomics.store(device.shared, device.eventAt(index, EventWord.RESET_STREAM), 0);
 }
 
+/** Another thread has it by its key. */
+export function openEvent({ device, index }: AclEvent): void {
+  Atomics.add(device.shared, device.eventAt(index, EventWord.OPENED), 1);
+}
+
+/** Gives one opening back. False: nobody has it open, so the event itself is meant. */
+export function closeEvent({ device, index }: AclEvent): boolean {
+  const at = device.eventAt(index, EventWord.OPENED);
+  for (let opened = Atomics.load(device.shared, at); opened > 0; opened = Atomics.load(device.shared, at)) {
+    if (Atomics.compareExchange(device.shared, at, opened, opened - 1) === opened) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /** The handle is stale at once; the table entry goes when its record task has run, which writes to it. */
 export function destroyEvent(device: AclDevice, index: number): void {
   if (word(device, index, EventWord.KIND) !== EventKind.EXTENDED) {

@@ -6,6 +6,7 @@ import { PoolTag } from "../host/layout";
 import { BinaryCore, type FunctionCore } from "../runtime/kernel-binary";
 import { type LaunchWork, type Placed, submitLaunch, TIMEOUT_LIMIT_MS } from "../runtime/kernel-launch";
 import { addressOf, resolve } from "./addresses";
+import { placeByAllocator } from "./allocators";
 import type { Pointer } from "./args";
 import { current } from "./contexts";
 import type { AclDevice } from "./devices";
@@ -254,8 +255,18 @@ function submit(stream: AclStream, fnHandle: number, work: Omit<LaunchWork, "fn"
   checkLaunch(stream, what);
   const { core, binary } = functionAt(fnHandle, what);
   const cores = streamLimit(stream, Resource.VECTOR_CORE, what);
-  const sequence = noteTask(submitLaunch(stream.core, { ...work, fn: core, kinds: kinds(core), cores }));
   const { slots } = work;
+  const { placed, giveBack } = placeByAllocator(stream, work, what);
+  let sequence: number;
+  try {
+    sequence = noteTask(submitLaunch(stream.core, { ...work, placed, fn: core, kinds: kinds(core), cores }));
+  } catch (error) {
+    giveBack?.();
+    throw error;
+  }
+  if (giveBack !== undefined) {
+    stream.device.machine.whenReached(stream.index, sequence, giveBack);
+  }
   const args = typeof slots === "number" ? addressOf(stream.device, slots, false) : slots;
   noteLaunch(stream, sequence, { fn: fnHandle, args, argsBytes: SLOT * core.params.length, tell: (info) => binary.onException?.(info) });
 }

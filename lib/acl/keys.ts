@@ -110,6 +110,11 @@ function keyOf(text: string, what: string): { device: AclDevice; index: number }
   return { device, index };
 }
 
+/** Throws if `text` is no live key. */
+export function checkKey(text: string, what: string): void {
+  exclusively(() => keyOf(text, what));
+}
+
 export function allowKey(text: string, pids: readonly number[]): void {
   const what = "ipc_mem_set_import_pid";
   exclusively(() => {

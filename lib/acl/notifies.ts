@@ -17,6 +17,8 @@ export interface AclNotify {
 }
 
 const WORD_BYTES = 8;
+/** Flag of an export. */
+export const NO_WHITE_LIST = 2;
 const STATES: Readonly<Partial<Record<HandleType, number>>> = { [HandleType.NOTIFY]: 1, [HandleType.COUNT_NOTIFY]: 2 };
 
 function get(device: AclDevice, notify: number, word: NotifyWord): number {
@@ -54,6 +56,9 @@ export function createNotify({ device, index: context }: AclContext, type: Handl
     set(device, index, NotifyWord.GENERATION, generation);
     set(device, index, NotifyWord.CONTEXT, context + 1);
     set(device, index, NotifyWord.FLAGS, flags);
+    for (const word of [NotifyWord.EXPORTED, NotifyWord.ALLOWED, NotifyWord.IMPORTS]) {
+      set(device, index, word, 0);
+    }
     setWord(device.machine, base + index * WORD_BYTES, 0n);
     set(device, index, NotifyWord.STATE, STATES[type]!);
     return encodeHandle(type, device.index, stamp(device, generation), index);
@@ -80,8 +85,39 @@ function free(device: AclDevice, index: number): void {
   device.give(Shared.NOTIFIES);
 }
 
+/** Ends the notify; where a thread has imported it by key, its import. */
 export function destroyNotify({ device, index }: AclNotify): void {
-  exclusively(() => free(device, index));
+  exclusively(() => {
+    const imports = get(device, index, NotifyWord.IMPORTS);
+    if (imports > 0) {
+      set(device, index, NotifyWord.IMPORTS, imports - 1);
+    } else {
+      free(device, index);
+    }
+  });
+}
+
+/** `flags`: see DISABLE_PID_VALIDATION. */
+export function exportNotify({ device, index }: AclNotify, flags: number): void {
+  set(device, index, NotifyWord.EXPORTED, 1 + flags);
+}
+
+export function allowNotify({ device, index }: AclNotify): void {
+  set(device, index, NotifyWord.ALLOWED, 1);
+}
+
+/** @throws AclError 507022 if it is not exported, or this process is not on its white list */
+export function importNotify({ device, index }: AclNotify, what: string): void {
+  exclusively(() => {
+    const exported = get(device, index, NotifyWord.EXPORTED);
+    if (exported === 0 || (!((exported - 1) & NO_WHITE_LIST) && get(device, index, NotifyWord.ALLOWED) === 0)) {
+      throw new AclError(
+        507022,
+        `${what}: process ${process.pid} is not on the notify's white list; call notify_set_import_pid with it, or export with flag 2`,
+      );
+    }
+    set(device, index, NotifyWord.IMPORTS, get(device, index, NotifyWord.IMPORTS) + 1);
+  });
 }
 
 contextEnds.push(({ device, index }) => {

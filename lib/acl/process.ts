@@ -31,6 +31,8 @@ export enum Word {
   EXECUTE_INTERVALS, // time limit of kernels, 0 = the default
   OPTIONS, // eight words: process-wide system parameters, value + 1
   THREADS = 20, // ids given to threads of util.start_thread
+  SNAPSHOT, // SnapshotState
+  SNAPSHOT_THREAD, // thread id + 1 that locked the process
   FIRST_DEVICE = 64,
 }
 const DEVICE_WORDS = 8;

@@ -44,6 +44,8 @@ export const destroyHooks = new Set<(stream: AclStream) => void>();
 export const syncHooks = new Set<(device: AclDevice) => void>();
 /** Called when later tasks of a stream run behind a task of another one. */
 export const orderHooks = new Set<(stream: AclStream, other: number, sequence: number) => void>();
+/** Called before a task is queued; throws if none may be now. */
+export const launchGuards: ((what: string) => void)[] = [];
 let lastTask = 0;
 
 function field(device: AclDevice, stream: number, offset: number): number {
@@ -95,6 +97,9 @@ export function ownStream(handle: number, what: string): AclStream {
 
 /** Throws what makes a launch on `stream` impossible now: 107022 while the device is being aborted, the latch of a stopped context, 107023 after an abort. */
 export function checkLaunch(stream: AclStream, what: string): void {
+  for (const guard of launchGuards) {
+    guard(what);
+  }
   if (stream.device.get(Shared.ABORTING) !== 0) {
     throw new AclError(107022, `${what}: the tasks of device ${stream.device.index} are being aborted; wait until device_task_abort has returned`);
   }

@@ -118,7 +118,7 @@ export const copyCalls = {
     blocks: true,
     run(targets, targetSizes, sources, sizes, attrs, attrsIndexes) {
       current("memcpy_batch");
-      return batchSync({ targets, targetSizes, sources, sizes, attrs, attrsIndexes }, "memcpy_batch");
+      return batchSync({ targets, targetSizes, sources, sizes, attrs, attrsIndexes, everyWay: false }, "memcpy_batch");
     },
   }),
   memcpy_batch_async: call({
@@ -129,7 +129,30 @@ export const copyCalls = {
     none: 0,
     run(targets, targetSizes, sources, sizes, attrs, attrsIndexes, stream) {
       const what = "memcpy_batch_async";
-      return batchAsync({ targets, targetSizes, sources, sizes, attrs, attrsIndexes }, ownStream(stream, what), what);
+      return batchAsync({ targets, targetSizes, sources, sizes, attrs, attrsIndexes, everyWay: false }, ownStream(stream, what), what);
+    },
+  }),
+  memcpy_batch_v2: call({
+    c: "aclrtMemcpyBatchV2",
+    args: BATCH_ARGS,
+    returns: "[value, ret]",
+    doc: "As memcpy_batch, and from device to device too.",
+    none: 0,
+    blocks: true,
+    run(targets, targetSizes, sources, sizes, attrs, attrsIndexes) {
+      current("memcpy_batch_v2");
+      return batchSync({ targets, targetSizes, sources, sizes, attrs, attrsIndexes, everyWay: true }, "memcpy_batch_v2");
+    },
+  }),
+  memcpy_batch_async_v2: call({
+    c: "aclrtMemcpyBatchAsyncV2",
+    args: [...BATCH_ARGS, handle("stream")],
+    returns: "[value, ret]",
+    doc: "As memcpy_batch_async, and from device to device too.",
+    none: 0,
+    run(targets, targetSizes, sources, sizes, attrs, attrsIndexes, stream) {
+      const what = "memcpy_batch_async_v2";
+      return batchAsync({ targets, targetSizes, sources, sizes, attrs, attrsIndexes, everyWay: true }, ownStream(stream, what), what);
     },
   }),
   memset: call({

@@ -1,5 +1,5 @@
 /** Errors: the last code of the thread, the recent message, and what an error was about. */
-import { AclError } from "../../errors/acl-error";
+import type { AclError } from "../../errors/acl-error";
 import { invalidParam } from "../../errors/make";
 import { integer } from "../args";
 import { latestError, peekCode, takeCode, takeText } from "../last-error";
@@ -73,16 +73,6 @@ export const errorRuntimeCalls = {
       }
       const errorType = classify(error);
       return { errorType, code: error.code, message: error.message, tryRepair: errorType === 1 || errorType === 4 ? 1 : 0 };
-    },
-  }),
-  repair_error: call({
-    c: "aclrtRepairError",
-    args: [integer("deviceId")],
-    returns: "ret",
-    doc: "Repairs a memory or link error; the emulated device has none of those, so there is nothing to repair.",
-    refused: 207000,
-    run(device): void {
-      throw new AclError(207000, `repair_error: device ${device} has no repairable error; reset the device or the context instead`);
     },
   }),
 };

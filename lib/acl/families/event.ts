@@ -2,12 +2,13 @@
 import { AclError } from "../../errors/acl-error";
 import { invalidParam } from "../../errors/make";
 import { EVENT_LIMIT, TaskOp } from "../../host/layout";
-import { handle, integer } from "../args";
+import { handle, integer, text } from "../args";
 import { current } from "../contexts";
 import { Shared } from "../devices";
 import {
   type AclEvent,
   checkEventContext,
+  closeEvent,
   createEvent,
   DEFAULT_EVENT_FLAGS,
   destroyEvent,
@@ -17,9 +18,11 @@ import {
   forgetReset,
   isComplete,
   noteReset,
+  openEvent,
   recordOf,
 } from "../events";
 import { type AclStream, checkLaunch, noteTask, orderHooks, ownStream, submitTask, timeoutOf } from "../streams";
+import { makeKey, readKey, stillThere } from "../sync-keys";
 import { call } from "../table";
 import { waitTimeoutMs } from "../timeouts";
 import { blockOn } from "../waiting";
@@ -39,7 +42,8 @@ function checkFlags(flags: number, what: string): void {
 function pair(event: number, stream: number, what: string): [AclEvent, AclStream] {
   const to = ownStream(stream, what);
   const from = eventOf(event, what);
-  if (from.device !== to.device || from.context !== to.context) {
+  const shared = from.flags === EventFlag.IPC; // any context of the device may use it
+  if (from.device !== to.device || (from.context !== to.context && !shared)) {
     throw new AclError(
       107003,
       `${what}: the event belongs to context ${from.context} of device ${from.device.index}, the stream to context ${to.context} of device ${to.device.index}; use objects of one context`,
@@ -161,6 +165,9 @@ export const eventCalls = {
     run(handle): void {
       const event = eventOf(handle, "destroy_event");
       waits.delete(handle);
+      if (closeEvent(event)) {
+        return; // an opening by key is given back; the maker destroys the event
+      }
       destroyEvent(event.device, event.index);
     },
   }),
@@ -283,6 +290,34 @@ export const eventCalls = {
     doc: "Microseconds of the device's clock when it was reached.",
     none: 0,
     run: (event) => Math.floor(timestampUs(event, "event_get_timestamp")),
+  }),
+  ipc_get_event_handle: call({
+    c: "aclrtIpcGetEventHandle",
+    args: [handle("event")],
+    returns: "[value, ret]",
+    doc: "A key of 64 characters by which another thread of the process opens the event; it needs flag 0x40 (IPC).",
+    none: "",
+    run(handle) {
+      const event = eventOf(handle, "ipc_get_event_handle");
+      if (event.flags !== EventFlag.IPC) {
+        throw invalidParam(`ipc_get_event_handle: event ${event.index} is not for sharing; create it with flag 0x40`);
+      }
+      return makeKey("event", handle);
+    },
+  }),
+  ipc_open_event_handle: call({
+    c: "aclrtIpcOpenEventHandle",
+    args: [text("key")],
+    returns: "[value, ret]",
+    doc: "The event behind a key, for streams of every context of its device; destroy_event closes it. A key of another process gives 207000.",
+    none: 0,
+    run(key) {
+      const what = "ipc_open_event_handle";
+      current(what);
+      const handle = readKey("event", key, what);
+      openEvent(stillThere(() => eventOf(handle, what), what));
+      return handle;
+    },
   }),
   get_event_id: call({
     c: "aclrtGetEventId",

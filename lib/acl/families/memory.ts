@@ -6,6 +6,7 @@ import { addressOf, Location, resolve } from "../addresses";
 import { freePointer, mallocDevice, mallocHost, OwnerBit, pageBytes } from "../allocations";
 import { current } from "../contexts";
 import { type AclDevice, deviceIfOpen, ensureDevice, physicalIndex, userId } from "../devices";
+import { isManaged } from "../managed";
 import { syncContext } from "../streams";
 import { call } from "../table";
 
@@ -58,7 +59,8 @@ function describe(address: number): PointerAttributes {
     const spot = resolve(address, 1, "pointer_get_attributes");
     if (spot.device !== undefined) {
       const page = spot.location === Location.DEVICE ? pageBytes(spot.device, spot.offset) : 4096;
-      return { location: { id: userId(spot.device.index), type: spot.location }, page_size: page, rsv: [0, 0, 0] };
+      const type = isManaged(spot.device, spot.offset) ? Location.MANAGED : spot.location;
+      return { location: { id: userId(spot.device.index), type }, page_size: page, rsv: [0, 0, 0] };
     }
   } catch (error) {
     if (!(error instanceof AclError)) {
@@ -228,7 +230,7 @@ export const memoryCalls = {
     c: "aclrtPointerGetAttributes",
     args: [integer("ptr")],
     returns: "[value, ret]",
-    doc: "Where the address points: host 0, device 1, unregistered 2; its device and page size.",
+    doc: "Where the address points: host 0, device 1, unregistered 2, managed 3; its device and page size.",
     none: undefined,
     run: describe,
   }),

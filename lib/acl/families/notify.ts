@@ -4,11 +4,13 @@ import { AclError } from "../../errors/acl-error";
 import { invalidParam } from "../../errors/make";
 import { TaskOp } from "../../host/layout";
 import { resolveWord } from "../addresses";
-import { dict, handle, integer, list, pointer, word64 } from "../args";
+import { dict, handle, integer, list, pointer, text, word64 } from "../args";
 import { current } from "../contexts";
 import { HandleType } from "../handles";
-import { type AclNotify, createNotify, destroyNotify, notifyOf } from "../notifies";
+import { isListed } from "../keys";
+import { type AclNotify, allowNotify, createNotify, destroyNotify, exportNotify, importNotify, NO_WHITE_LIST, notifyOf } from "../notifies";
 import { type AclStream, checkLaunch, ownStream, submitTask } from "../streams";
+import { makeKey, NOTIFY_KEY_BYTES, readKey, stillThere } from "../sync-keys";
 import { call } from "../table";
 import { setWord } from "../waiting";
 
@@ -111,6 +113,54 @@ export const notifyCalls = {
     doc: "Number of the notify on its device.",
     none: 0,
     run: (notify) => notifyOf(notify, HandleType.NOTIFY, "get_notify_id").index,
+  }),
+  notify_get_export_key: call({
+    c: "aclrtNotifyGetExportKey",
+    args: [handle("notify"), integer("len"), integer("flag")],
+    returns: "[value, ret]",
+    doc: "A key by which other threads of the process get the notify. Flag 2: everybody may, without notify_set_import_pid.",
+    none: "",
+    run(notify, length, flag) {
+      const what = "notify_get_export_key";
+      if (length < NOTIFY_KEY_BYTES || (flag !== 0 && flag !== NO_WHITE_LIST)) {
+        throw invalidParam(`${what}: len is ${length} and flag ${flag}; a key has ${NOTIFY_KEY_BYTES} bytes, and flag is 0 or 2 (no white list)`);
+      }
+      exportNotify(notifyOf(notify, HandleType.NOTIFY, what), flag);
+      return makeKey("notify", notify);
+    },
+  }),
+  notify_set_import_pid: call({
+    c: "aclrtNotifySetImportPid",
+    args: [handle("notify"), list("pids", integer)],
+    returns: "ret",
+    doc: "White list of processes. This process is the only one that can import.",
+    run(notify, pids): void {
+      const what = "notify_set_import_pid";
+      const own = notifyOf(notify, HandleType.NOTIFY, what);
+      if (isListed(pids, what)) {
+        allowNotify(own);
+      }
+    },
+  }),
+  notify_import_by_key: call({
+    c: "aclrtNotifyImportByKey",
+    args: [text("key"), integer("flag")],
+    returns: "[value, ret]",
+    doc: "The notify behind a key, for streams of every context of its device; flag 2 (peer access) is always given. destroy_notify ends the import.",
+    none: 0,
+    run(key, flag) {
+      const what = "notify_import_by_key";
+      current(what);
+      if (flag !== 0 && flag !== NO_WHITE_LIST) {
+        throw invalidParam(`${what}: flag is ${flag}; pass 0, or 2 (peer access)`);
+      }
+      const found = readKey("notify", key, what);
+      importNotify(
+        stillThere(() => notifyOf(found, HandleType.NOTIFY, what), what),
+        what,
+      );
+      return found;
+    },
   }),
   notify_batch_reset: call({
     c: "aclrtNotifyBatchReset",

@@ -4,13 +4,24 @@ import { invalidParam } from "../../errors/make";
 import { handle, integer, list, pointer, text } from "../args";
 import { current } from "../contexts";
 import { physicalIndex } from "../devices";
-import { allowKey, allowPhysical, closeKey, exportKey, exportPhysical, importKey, importPhysical, KEY_BYTES } from "../keys";
+import { allowKey, allowPhysical, checkKey, closeKey, exportKey, exportPhysical, importKey, importPhysical, KEY_BYTES } from "../keys";
 import { register, registeredAddress, unregister } from "../registered";
 import { call } from "../table";
+
+const FABRIC = 2;
 
 function checkFlags(flags: number, what: string): void {
   if (flags !== 0 && flags !== 1) {
     throw invalidParam(`${what}: flags is ${flags}; pass 0, or 1 (no white list)`);
+  }
+}
+
+function checkShareType(type: number, what: string): void {
+  if (type === FABRIC) {
+    throw new AclError(207000, `${what}: shareType 2 (fabric) goes between servers; the emulated devices are of one process, pass 1`);
+  }
+  if (type !== 1) {
+    throw invalidParam(`${what}: shareType is ${type}; pass 1 (default)`);
   }
 }
 
@@ -89,6 +100,60 @@ export const shareCalls = {
     run(shareable, id) {
       current("mem_import_from_shareable_handle");
       return importPhysical(shareable, physicalIndex(id, "mem_import_from_shareable_handle"));
+    },
+  }),
+  mem_export_to_shareable_handle_v2: call({
+    c: "aclrtMemExportToShareableHandleV2",
+    args: [handle("handle"), integer("flags"), integer("shareType")],
+    returns: "[value, ret]",
+    doc: "The same with a type: 1 (default). Type 2 (fabric) goes between servers and gives 207000.",
+    none: 0,
+    run(physical, flags, type) {
+      const what = "mem_export_to_shareable_handle_v2";
+      checkFlags(flags, what);
+      checkShareType(type, what);
+      return exportPhysical(physical, flags);
+    },
+  }),
+  mem_set_pid_to_shareable_handle_v2: call({
+    c: "aclrtMemSetPidToShareableHandleV2",
+    args: [integer("shareableHandle"), integer("shareType"), list("pids", integer)],
+    returns: "ret",
+    doc: "White list of processes. This process is the only one that can import.",
+    run(shareable, type, pids): void {
+      checkShareType(type, "mem_set_pid_to_shareable_handle_v2");
+      allowPhysical(shareable, pids);
+    },
+  }),
+  mem_import_from_shareable_handle_v2: call({
+    c: "aclrtMemImportFromShareableHandleV2",
+    args: [integer("shareableHandle"), integer("shareType"), integer("flags")],
+    returns: "[value, ret]",
+    doc: "A handle of the memory on the current device, to be mapped and freed. flags is reserved (0).",
+    none: 0,
+    run(shareable, type, flags) {
+      const what = "mem_import_from_shareable_handle_v2";
+      checkShareType(type, what);
+      if (flags !== 0) {
+        throw invalidParam(`${what}: flags is ${flags}; it is reserved, pass 0`);
+      }
+      return importPhysical(shareable, current(what).device.index);
+    },
+  }),
+  ipc_mem_set_attr: call({
+    c: "aclrtIpcMemSetAttr",
+    args: [text("key"), integer("type"), integer("attr")],
+    returns: "ret",
+    doc: "Type 0, the link that imports use: attr 1 (HCCS) is the link there is; 0 (SIO) gives 207021.",
+    run(key, type, attr): void {
+      const what = "ipc_mem_set_attr";
+      checkKey(key, what);
+      if (type !== 0 || (attr !== 0 && attr !== 1)) {
+        throw invalidParam(`${what}: type is ${type} and attr ${attr}; pass type 0 (link) with attr 1 (HCCS)`);
+      }
+      if (attr === 0) {
+        throw new AclError(207021, `${what}: there is no SIO link; emulated devices are linked as by HCCS, pass 1`);
+      }
     },
   }),
   host_register: call({
