@@ -8,6 +8,7 @@ import { Fold, ReduceMode } from "../abi/isa";
 import { StripBlock, StripType } from "../abi/strip";
 import { isRegister, loadElements, sizeShift } from "../micro/load";
 import { exp, log } from "../micro/math";
+import { maxRows } from "../micro/module";
 import { runColumns } from "./reduce-columns";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, dtypeOf, rank, record, stride, walk } from "./view";
@@ -71,17 +72,34 @@ function shaped(fold: u32, x: v128): v128 {
   return fold == Fold.SUM_SQUARE ? f32x4.mul(x, x) : fold == Fold.L1 ? f32x4.abs(x) : x;
 }
 
-/** Largest (or least) of `start` and `count` f32; NaN wins. */
-function extremeF32(largest: bool, p: usize, count: u32, start: f32): f32 {
-  let m = f32x4.splat(start);
-  for (; count >= 4; count -= 4, p += 16) m = largest ? f32x4.max(m, v128.load(p)) : f32x4.min(m, v128.load(p));
-  let result = f32x4.extract_lane(m, 0);
-  for (let i: u32 = 1; i < 4; i++) {
-    const x = i == 1 ? f32x4.extract_lane(m, 1) : i == 2 ? f32x4.extract_lane(m, 2) : f32x4.extract_lane(m, 3);
-    result = largest ? max<f32>(result, x) : min<f32>(result, x);
+/** Largest (or least) of `start` and `count` f32; NaN wins. Four at a time: one after the other would wait for each comparison. */
+@inline
+function extremeLanes(largest: bool, p: usize, count: u32, start: f32): f32 {
+  let m0 = f32x4.splat(start), m1 = m0, m2 = m0, m3 = m0;
+  for (; count >= 16; count -= 16, p += 64) {
+    m0 = extreme4(largest, m0, v128.load(p));
+    m1 = extreme4(largest, m1, v128.load(p, 16));
+    m2 = extreme4(largest, m2, v128.load(p, 32));
+    m3 = extreme4(largest, m3, v128.load(p, 48));
   }
-  for (; count != 0; count--, p += 4) result = largest ? max<f32>(result, load<f32>(p)) : min<f32>(result, load<f32>(p));
+  const m = extreme4(largest, extreme4(largest, m0, m1), extreme4(largest, m2, m3));
+  let result = extreme(largest, extreme(largest, f32x4.extract_lane(m, 0), f32x4.extract_lane(m, 1)), extreme(largest, f32x4.extract_lane(m, 2), f32x4.extract_lane(m, 3)));
+  for (; count != 0; count--, p += 4) result = extreme(largest, result, load<f32>(p));
   return result;
+}
+
+@inline
+function extreme4(largest: bool, x: v128, y: v128): v128 {
+  return largest ? f32x4.max(x, y) : f32x4.min(x, y);
+}
+
+@inline
+function extreme(largest: bool, x: f32, y: f32): f32 {
+  return largest ? max<f32>(x, y) : min<f32>(x, y);
+}
+
+function extremeF32(largest: bool, p: usize, count: u32, start: f32): f32 {
+  return largest ? extremeLanes(true, p, count, start) : extremeLanes(false, p, count, start);
 }
 
 @inline
@@ -215,7 +233,10 @@ function foldRows<T, S>(fold: u32, row: u32, rows: u32, length: u32, target: usi
 
 function foldTyped(type: u32, fold: u32, row: u32, rows: u32, length: u32, target: usize): void {
   switch (<i32>type) {
-    case StripType.F32: foldRows<f32, f64>(fold, row, rows, length, target); break;
+    case StripType.F32:
+      if (fold == Fold.MAX && flat && isRegister(dtype)) maxRows(rows, length, first + (<usize>(row * length) << 2), <usize>length << 2, target);
+      else foldRows<f32, f64>(fold, row, rows, length, target);
+      break;
     case StripType.F64: foldRows<f64, f64>(fold, row, rows, length, target); break;
     case StripType.I32: foldRows<i32, i64>(fold, row, rows, length, target); break;
     case StripType.U32: foldRows<u32, i64>(fold, row, rows, length, target); break;

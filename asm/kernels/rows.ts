@@ -50,7 +50,11 @@ export function runSoftmax(program: usize, instruction: usize, tile: u32, frame:
     count = evenRows(row);
     const at = place(target, frame, row);
     softmaxRows(count, length, place(source, frame, row), pitch(source), at, pitch(target));
-    for (let r: u32 = 0; r < count; r++) canonicalF32(at + r * pitch(target), length);
+    // A NaN anywhere in a row makes its sum NaN, and with that every element.
+    for (let r: u32 = 0; r < count; r++) {
+      const first = at + r * pitch(target);
+      if (load<f32>(first) != load<f32>(first)) canonicalF32(first, length);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 /** Contiguous elements of any dtype <-> a register of the type that holds them: f32, f64, i32 or i64 lanes (`registerType`). */
 import { Dtype } from "../abi/program";
 import { StripType } from "../abi/strip";
+import { mayHoldNaN } from "./module";
 import {
   loadBrain, loadHalf, narrowE2M1, narrowE4M3FN, narrowE4M3FNUZ, narrowE5M2, narrowE5M2FNUZ, narrowE8M0, storeBrain, storeHalf,
   widenE2M1, widenE4M3FN, widenE4M3FNUZ, widenE5M2, widenE5M2FNUZ, widenE8M0,
@@ -122,8 +123,12 @@ export function storeElements(dtype: u32, target: usize, source: usize, count: u
   }
 }
 
+/** Below this many elements the loop is done before the micro module would be. */
+const WORTH_A_CALL: u32 = 64;
+
 /** Replaces every NaN by the canonical one: which payload an operation gives depends on the engine's tier. */
 export function canonicalF32(target: usize, count: u32): void {
+  if (count >= WORTH_A_CALL && !mayHoldNaN(count, target)) return;
   const end = target + (<usize>count << 2);
   while (target + 64 <= end) {
     const x0 = v128.load(target), x1 = v128.load(target, 16), x2 = v128.load(target, 32), x3 = v128.load(target, 48);

@@ -61,6 +61,8 @@ export declare function layerNormRows(
 export declare function sumRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize): void;
 @external("micro", "maxRows")
 export declare function maxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize): void;
+@external("micro", "mayHoldNaN")
+export declare function mayHoldNaN(count: u32, source: usize): u32;
 @external("micro", "sumColumns")
 export declare function sumColumns(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, first: u32): void;
 @external("micro", "maxColumns")

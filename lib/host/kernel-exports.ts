@@ -137,6 +137,8 @@ export interface KernelExports {
   ): void;
   sumRows(rows: number, count: number, source: number, sourcePitch: number, target: number): void;
   maxRows(rows: number, count: number, source: number, sourcePitch: number, target: number): void;
+  /** 0: no element is NaN; 1: one may be. */
+  mayHoldNaN(count: number, source: number): number;
   sumColumns(rows: number, count: number, source: number, sourcePitch: number, target: number, first: number): void;
   maxColumns(rows: number, count: number, source: number, sourcePitch: number, target: number, first: number): void;
 

@@ -29,7 +29,7 @@ export const BUILDS = {
     vectors: 2,
     rows: 6,
     preferred: 6,
-    strip: 2,
+    strip: 4,
     winograd: 2,
     depthwise: 1,
     sums: 4,
@@ -60,10 +60,16 @@ export const SCRATCH = {
   EDGE: 1024, // one tile: at most 6 rows of 16 columns
   GROUP: 1536, // three groups of at most 32 elements: the short end of a row on its way in and out
   SUMS: 1920, // two sets of running sums, at most 8 vectors each
+  MOMENTS: 2176, // mean and inverse deviation of at most MOMENT_ROWS rows
   POINTERS: 2304, // row pointers of a block of rows
+  ZEROS: 2752, // the bias of those without one: as many columns as a tile has
+  LIMITS: 2944, // the least and the greatest f32 that the call at hand stores, and the NaN
+  BIAS: 3008, // bias of the last columns, fewer than a panel; behind it the marks of NaN
   PATCH: 4096, // Winograd: a tile of 6 x 6 pixels, its half-done transform, and what comes out of it
   INTEGER: 11264, // rows of bytes widened to 16 bits
   BYTES: 11264 + 65536,
 };
+/** Rows that layer normalization works on at a time. */
+export const MOMENT_ROWS = 8;
 /** Bytes of each of the three parts of PATCH: 36 pixels of at most 16 channels. */
 export const PATCH_BYTES = 36 * 64;

@@ -106,8 +106,8 @@ export function log(body, x) {
 }
 
 /**
- * x (1 + erf(x / sqrt 2)) / 2 as x / 2 * erfc(-x / sqrt 2), with erfc = e^q and q a fit of its logarithm: no cancellation for x < 0. Error <= 8 ulp
- * for x > -1, <= 4e-6 of the result down to -5, <= 2e-7 below; the limit at -Infinity is 0 (to 1e-7), where the formula gives NaN.
+ * x (1 + erf(x / sqrt 2)) / 2 as max(x, 0) - |x| / 2 * erfc(|x| / sqrt 2), with erfc = e^q and q a fit of its logarithm: no cancellation for x < 0, and
+ * no selection by sign. Error <= 8 ulp for x > -1, <= 4e-6 of the result down to -5, <= 2e-7 below, where |x| stands still.
  */
 export function gelu(body, x) {
   const z = body.call("f32x4.pmin", body.call("f32x4.abs", body.mul(x, body.constant(Math.SQRT1_2))), body.constant(3.95));
@@ -116,8 +116,7 @@ export function gelu(body, x) {
     -0.10343380272388458, -0.6364784240722656, -1.1283890008926392,
   ];
   const e = expNegative(body, body.mul(z, body.polynomial(z, fit)));
-  const half = body.mul(body.call("f32x4.pmax", x, body.constant(-6)), body.constant(0.5));
-  return body.mul(half, body.select(e, body.sub(body.constant(2), e), body.shift("shr_s", x, 31)));
+  return body.madd(body.mul(z, e), body.constant(-Math.SQRT1_2), body.call("f32x4.pmax", x, body.constant(0)));
 }
 
 /** The tanh form of gelu: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. */
