@@ -77,10 +77,11 @@ export function pack(root) {
   };
   for (const pack of Object.keys(ENTRIES)) {
     const names = [...packOf.keys()].filter((name) => packOf.get(name) === pack);
-    fs.writeFileSync(
-      path.join(dist, `${pack}.js`),
-      `"use strict";\nmodule.exports = (__load, require, __folder) => ({\n${names.map(bodyOf).join(",\n")}\n});\n`,
-    );
+    const text = `(__load, require, __folder) => ({\n${names.map(bodyOf).join(",\n")}\n});\n`;
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are ASCII too
+    const [other] = text.match(/[^\x00-\x7f]/) ?? [];
+    if (other !== undefined) throw new Error(`${pack}.js holds "${other}": packs are read as one byte per character; write it as an escape`);
+    fs.writeFileSync(path.join(dist, `${pack}.js`), text);
   }
   const emitted = ["lib", "asm/abi"].flatMap((folder) =>
     fs.readdirSync(path.join(dist, folder), { recursive: true }).map((file) => `${folder}/${file.replaceAll("\\", "/")}`),

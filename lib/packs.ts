@@ -42,21 +42,21 @@ export function load(name: string, pack = "main"): object {
 
 function open(pack: string): Pack {
   const file = path.join(DIST, `${pack}.js`);
-  // In a context of its own (Jest) code has to be compiled by whoever made that context, or its arrays would not be ours.
-  if (!(vm.Script instanceof Function)) {
-    return require(file) as Pack;
-  }
   const source = fs.readFileSync(file);
+  // One byte per character, and no copy: a larger string, or two of them, would cost a start a garbage collection.
+  const text = source.toString("latin1");
+  // In a context of its own (Jest) code has to be compiled there, or its arrays would not be ours.
+  if (!(vm.Script instanceof Function)) {
+    // biome-ignore lint/security/noGlobalEval: the only way to compile in the context of the caller
+    return globalThis.eval(`${text}//# sourceURL=${file}`) as Pack;
+  }
   const kept = path.join(CACHE, `${pack}-${process.versions.v8}-${process.arch}.bin`);
   const cachedData = wanted ? readKept(kept, source) : undefined;
-  // As Node wraps it, and on one line: a stack trace shows the places of the file.
-  const script = new vm.Script(`(function (module) {${source.toString("latin1")}\n})`, { filename: file, ...(cachedData && { cachedData }) });
+  const script = new vm.Script(text, { filename: file, ...(cachedData && { cachedData }) });
   if (cachedData === undefined) {
     fresh.push({ script, source, file: kept });
   }
-  const module = {} as { exports: Pack };
-  script.runInThisContext()(module);
-  return module.exports;
+  return script.runInThisContext() as Pack;
 }
 
 /** V8's data in `file` if it was made from `source`, byte by byte: V8 itself compares the length only. */

@@ -3,7 +3,7 @@
  * alive. Models go there through shared memory and results come back as transferred buffers, so neither side copies much at a time.
  */
 import path from "node:path";
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { AclError, type AclErrorDetails } from "../errors/acl-error";
 import { aborted, internal } from "../errors/make";
 import type { CompileOptions, CompileResult } from "./types";
@@ -74,8 +74,9 @@ async function toShared(bytes: Uint8Array, signal: AbortSignal | undefined): Pro
 
 function start(): Worker {
   if (!worker) {
+    const { Worker: Thread } = require("node:worker_threads") as typeof import("node:worker_threads");
     // An eval body that requires the built file boots the same way under every loader that this module may itself be run by.
-    const created = new Worker(`require(${JSON.stringify(path.join(__dirname, "worker.js"))})`, { eval: true, execArgv: [], name: "npurt compiler" });
+    const created = new Thread(`require(${JSON.stringify(path.join(__dirname, "worker.js"))})`, { eval: true, execArgv: [], name: "npurt compiler" });
     created.on("message", (reply: Reply) => finish(reply));
     created.on("error", (error) => failAll(created, error));
     created.on("exit", () => failAll(created, undefined));

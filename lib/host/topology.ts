@@ -1,6 +1,5 @@
 /** How many cores a device should have here: the CPUs that this process may use, cut to the CPU time that its control groups grant. */
 import fs from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { loadAddon } from "./addon";
 
@@ -17,7 +16,7 @@ export interface Topology {
 export function readTopology(root = "/"): Topology {
   const cpus = allowedCpus(root);
   const quota = cpuQuota(root);
-  const parallel = cpus?.length ?? os.availableParallelism();
+  const parallel = cpus?.length ?? (require("node:os") as typeof import("node:os")).availableParallelism();
   return { cpus, quota, cores: Math.max(1, Math.min(parallel, Math.floor(quota))) };
 }
 

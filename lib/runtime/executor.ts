@@ -8,7 +8,7 @@ import { Device } from "./device";
 import { type DeviceCore, openDevices } from "./device-core";
 import { checkFeeds, checkOutputs } from "./feeds";
 import { coreOf, isObject, make } from "./internals";
-import { Model } from "./model";
+import { loadCompiler, Model } from "./model";
 import { readModel } from "./model-source";
 import type { PreparedRun } from "./prepared";
 import { conclude, Run, start, startBlocking, type Started } from "./run";
@@ -88,7 +88,9 @@ export class Executor {
     if (options.signal?.aborted) {
       throw aborted("Executor.load", options.signal.reason);
     }
-    const source = await readModel(model, options.folder);
+    const reading = readModel(model, options.folder);
+    loadCompiler(); // while the file is read
+    const source = await reading;
     const device = await deviceFor(options.device);
     const kept = { frames: options.frames ?? 4, programs: options.programs ?? 16, disable: options.disable };
     const control = { signal: options.signal, onProgress: options.onProgress };

@@ -38,8 +38,10 @@ type CompileAsync = (
 ) => Promise<CompileResult>;
 
 /** The compiler is loaded with the first model: a program that only copies never pays for it. */
+export const loadCompiler = (): { compileAsync: CompileAsync } => require("../compile/compile") as { compileAsync: CompileAsync };
+
 async function compile(source: ModelSource, options: CompileOptions, control: LoadControl): Promise<CompileResult> {
-  const { compileAsync } = require("../compile/compile") as { compileAsync: CompileAsync };
+  const { compileAsync } = loadCompiler();
   const folder = source.folder === undefined ? {} : { folder: source.folder };
   const { signal, onProgress } = control;
   return compileAsync(
