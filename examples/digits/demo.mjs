@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Hand-written digits through all of npurt: a device is opened, digits.onnx is compiled for it, 2,000 digits that its training never saw
- * are classified one by one and from several streams at once, and a timeline of what the cores did is written.
+ * Hand-written digits through all of npurt: `node examples/digits/demo.mjs [--json]`. A device is opened, digits.onnx is compiled for it, 2,000 digits
+ * that its training never saw are classified one by one and from several streams at once, and a timeline of what the cores did is written.
  * Exit code 1 if fewer than 97 % of the digits are recognised.
  */
 import fs from "node:fs";
@@ -19,7 +19,9 @@ const MEASURE_MS = 800;
 /** Requests in flight (per stream): enough that the device never runs dry while the caller looks at a result. */
 const IN_FLIGHT = 8;
 
-const title = (text) => console.log(`\n${bold(text)}`);
+const json = process.argv.includes("--json");
+const say = (text) => json || console.log(text);
+const title = (text) => say(`\n${bold(text)}`);
 const mebibytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 const image = (pixels) => ({ image: new Tensor("float32", [pixels.length / PIXELS, 1, SIDE, SIDE], pixels) });
 
@@ -57,7 +59,7 @@ function showExamples(digits, answers) {
       const correct = label === digits.labels[i];
       return { text: `${label} (${(100 * confidence).toFixed(1)} %)${correct ? "" : `, is ${digits.labels[i]}`}`, paint: correct ? green : red };
     });
-    console.log(
+    say(
       `${draw(
         row.map((i) => pixelsOf(digits, i)),
         captions,
@@ -90,8 +92,9 @@ async function showThroughput(device, executor, digits) {
   const highest = Math.max(...results.map(({ perSecond }) => perSecond));
   for (const { count, perSecond } of results) {
     const name = `${count} stream${count > 1 ? "s" : " "}`;
-    console.log(`  ${name}  ${Math.round(perSecond).toLocaleString("en").padStart(8)} digits/s  ${green(bar(perSecond / highest))}`);
+    say(`  ${name}  ${Math.round(perSecond).toLocaleString("en").padStart(8)} digits/s  ${green(bar(perSecond / highest))}`);
   }
+  return results;
 }
 
 /** A device of its own with tracing on, so that what is measured above is not slowed down by it. */
@@ -119,8 +122,8 @@ async function main() {
   const executor = await Executor.load(MODEL, { device, shapes: { image: [1, 1, SIDE, SIDE] } });
   const loadMs = performance.now() - startedAt;
   const { cores, kernels } = device.info();
-  console.log(bold("npurt digits"), dim(`node ${process.versions.node}, ${cores} cores, kernels ${kernels.used}`));
-  console.log(dim(`digits.onnx: ${(fs.statSync(MODEL).size / 1000).toFixed(1)} kB, loaded in ${loadMs.toFixed(1)} ms\n`));
+  say(`${bold("npurt digits")} ${dim(`node ${process.versions.node}, ${cores} cores, kernels ${kernels.used}`)}`);
+  say(dim(`digits.onnx: ${(fs.statSync(MODEL).size / 1000).toFixed(1)} kB, loaded in ${loadMs.toFixed(1)} ms\n`));
 
   const classifyAt = performance.now();
   const answers = await classifyAll(executor, digits);
@@ -130,24 +133,25 @@ async function main() {
   const accuracy = right / digits.count;
   const enough = accuracy >= REQUIRED_ACCURACY;
   title("Accuracy");
-  console.log(
+  say(
     `  ${(enough ? green : red)(`${(100 * accuracy).toFixed(2)} %`)} of ${digits.count.toLocaleString("en")} digits that training never saw, each a request of its own, in ${Math.round(classifyMs)} ms`,
   );
 
   title("Throughput, one digit per request");
   await device.ready();
-  await showThroughput(device, executor, digits);
+  const throughputs = await showThroughput(device, executor, digits);
 
   title("Memory");
   const { usedBytes, peakBytes } = device.info();
   const rss = process.memoryUsage.rss();
-  console.log(`  device pool ${mebibytes(usedBytes)} live, ${mebibytes(peakBytes)} peak`);
-  console.log(`  process ${mebibytes(rss)}; ${mebibytes(rssBefore)} before the device was opened, after the digits were read`);
+  say(`  device pool ${mebibytes(usedBytes)} live, ${mebibytes(peakBytes)} peak`);
+  say(`  process ${mebibytes(rss)}; ${mebibytes(rssBefore)} before the device was opened, after the digits were read`);
   await device.close();
 
   const { file, events } = await writeTimelineOf(digits);
   title("Timeline");
-  console.log(`  ${events.toLocaleString("en")} events in ${file}; drop it on https://ui.perfetto.dev`);
+  say(`  ${events.toLocaleString("en")} events in ${file}; drop it on https://ui.perfetto.dev`);
+  if (json) console.log(JSON.stringify({ accuracy, loadMs, throughput: throughputs, usedBytes, peakBytes, rssBytes: rss, timeline: file, events }));
   if (!enough) {
     console.error(red(`\nbelow ${100 * REQUIRED_ACCURACY} %`));
     process.exitCode = 1;

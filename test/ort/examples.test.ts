@@ -5,6 +5,9 @@ import http from "node:http";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { createHash } from "node:crypto";
+import os from "node:os";
+// @ts-expect-error: the package has no types
+import { PNG } from "pngjs";
 
 const root = path.join(__dirname, "../..");
 
@@ -36,8 +39,19 @@ describe("examples/ocr", () => {
     expect(result.events).toBeGreaterThan(100);
   });
 
+  test("a picture that stands on its head reads the same, from the bottom up", async () => {
+    const png = PNG.sync.read(fs.readFileSync(path.join(root, "examples/ocr/sample.png")));
+    const pixels = new Uint32Array(png.data.buffer, png.data.byteOffset, png.data.length / 4);
+    pixels.reverse();
+    const file = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "npurt-ocr-")), "turned.png");
+    fs.writeFileSync(file, PNG.sync.write(png));
+    const { code, stdout } = await example("examples/ocr/ocr.mjs", file, "--json");
+    expect(code).toBe(0);
+    expect((JSON.parse(stdout) as { lines: { text: string }[] }).lines.map(({ text }) => text)).toEqual([...lines].reverse());
+  });
+
   test("the picture is what its script draws", async () => {
-    const drawn = path.join(fs.mkdtempSync(path.join(process.env["TMPDIR"] ?? "/tmp", "npurt-ocr-")), "sample.png");
+    const drawn = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "npurt-ocr-")), "sample.png");
     expect(await example("examples/ocr/draw.mjs", drawn)).toMatchObject({ code: 0 });
     const hash = (file: string) => createHash("sha256").update(fs.readFileSync(file)).digest("hex");
     expect(hash(drawn)).toBe(hash(path.join(root, "examples/ocr/sample.png")));
@@ -47,6 +61,15 @@ describe("examples/ocr", () => {
     const { code, stderr } = await example("examples/ocr/ocr.mjs", "package.json");
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^package\.json is no PNG picture: .*\n$/) });
   });
+});
+
+test("the demo reads the picture and classifies the digits", async () => {
+  const { code, stdout, stderr } = await example("examples/demo.mjs", "--json");
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  const { ocr, digits } = JSON.parse(stdout) as { ocr: { lines: { text: string }[] }; digits: { accuracy: number; throughput: unknown[] } };
+  expect(ocr.lines[0]!.text).toBe("Hello from npurt");
+  expect(digits.accuracy).toBeGreaterThanOrEqual(0.97);
+  expect(digits.throughput).toHaveLength(3);
 });
 
 test("examples/vad hears when somebody speaks", async () => {
