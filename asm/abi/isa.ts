@@ -17,6 +17,24 @@ export enum Opcode {
   KERNEL, // one block of a user's kernel per tile; P0 offset of its Launch, P1 time limit in ms (0 = the watchdog's). Never in a compiled program
   RNN, // T0 [time, batch, hidden] from T1 [time, batch, gates * hidden] and packed weights T2; states T3 and T4 (LSTM) move on; P0 RnnKind, P1 gates, P2 gates in T5
   GATHER, // T0 [outer, count, inner] = rows of T1 [outer, size, inner] named by T2 [count], int32 or int64; P0 rows per tile
+  GATHER_ELEMENTS, // T0 [rows..., n] = elements of T1 [rows..., size] at T2 [rows..., n]; P0 rows per tile
+  SCATTER_ELEMENTS, // elements of T1 [rows..., n] go to T0 [rows..., size] at T2 [rows..., n]; P0 rows per tile, P1 Merge
+  TOP_K, // T0 values and T1 int64 positions [rows..., k] of T2 [rows..., n]; T3 int64 [rows, k, 2] work space; P0 rows per tile, P1 1 = the largest
+  GRID_SAMPLE, // T0 [N, positions, C] = T1 [N, D, H, W, C] at T2 [N, positions, axes]; P0 positions per tile, P1 SampleMode, P2 Border, P3 1 = aligned corners
+  ROI_ALIGN, // T0 [rois, H, W, C] of T1 [N, 1, H, W, C], T2 [rois, 4], T3 int64 [rois]; P0 rois per tile, P1 1 = largest, P2 samples, P3 scale and P4 offset as f32 bits
+}
+
+/** How an element that SCATTER_ELEMENTS brings meets the one that is there. */
+export enum Merge { NONE, ADD, MUL, MIN, MAX }
+/** How GRID_SAMPLE reads between pixels, and what lies outside. */
+export enum SampleMode { NEAREST, LINEAR, CUBIC }
+export enum Border { ZEROS, EDGE, REFLECT }
+
+/** FLAGS of f32 MATMUL and CONV: T3 is a bias per column, sums start from it; below 0 becomes 0; above P5 (bits of an f32) becomes P5. Then BLOCK. */
+export namespace Closing {
+  export const BIAS: u32 = 1;
+  export const RELU: u32 = 2;
+  export const CAPPED: u32 = 4;
 }
 
 export enum Fold { SUM, MEAN, MAX, MIN, PROD, SUM_SQUARE, L1, LOG_SUM_EXP, ALL, ANY, ARG_MAX, ARG_MIN }

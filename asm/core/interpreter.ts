@@ -5,12 +5,15 @@ import { runConv } from "../kernels/conv";
 import { runCopy } from "../kernels/copy";
 import { runMap } from "../kernels/strip";
 import { runGather } from "../kernels/gather";
+import { runGatherElements, runScatterElements } from "../kernels/elements";
 import { runMatmul } from "../kernels/matmul";
 import { runPool } from "../kernels/pool";
 import { runProbe } from "../kernels/probe";
 import { runReduce } from "../kernels/reduce";
 import { runRnn } from "../kernels/rnn";
 import { runNorm, runSoftmax } from "../kernels/rows";
+import { runGridSample, runRoiAlign } from "../kernels/sample";
+import { runTopK } from "../kernels/top-k";
 import { runUserKernel } from "../kernels/user";
 
 /**
@@ -32,6 +35,11 @@ export function executeTile(program: usize, instruction: usize, tile: u32, frame
     case Opcode.KERNEL: runUserKernel(program, instruction, tile, scratch); break;
     case Opcode.GATHER: runGather(program, instruction, tile, frame); break;
     case Opcode.RNN: runRnn(program, instruction, tile, frame, scratch); break;
+    case Opcode.GATHER_ELEMENTS: runGatherElements(program, instruction, tile, frame); break;
+    case Opcode.SCATTER_ELEMENTS: runScatterElements(program, instruction, tile, frame); break;
+    case Opcode.TOP_K: runTopK(program, instruction, tile, frame); break;
+    case Opcode.GRID_SAMPLE: runGridSample(program, instruction, tile, frame, scratch); break;
+    case Opcode.ROI_ALIGN: runRoiAlign(program, instruction, tile, frame, scratch); break;
     default:
       unreachable();
   }

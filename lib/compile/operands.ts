@@ -22,7 +22,17 @@ export function readsOf(instruction: Instruction): View[] {
     case "conv":
       return [instruction.source, instruction.weights, ...stripInputs(instruction.epilogue)];
     case "gather":
+    case "gather_elements":
       return [instruction.source, instruction.indices];
+    case "scatter_elements":
+      // What is not written stays: the target is read as well.
+      return [instruction.source, instruction.indices, instruction.target];
+    case "top_k":
+      return [instruction.source];
+    case "grid_sample":
+      return [instruction.source, instruction.grid];
+    case "roi_align":
+      return [instruction.source, instruction.rois, instruction.pictures];
     case "rnn": {
       const { source, weights, state, cell, extra } = instruction;
       return [source, weights, state, ...(cell ? [cell] : []), ...(extra ? [extra] : [])];
@@ -49,7 +59,13 @@ export function writesOf(instruction: Instruction): View[] {
     case "norm":
       return [instruction.target];
     case "gather":
+    case "gather_elements":
+    case "scatter_elements":
+    case "grid_sample":
+    case "roi_align":
       return [instruction.target];
+    case "top_k":
+      return [instruction.target, instruction.positions, instruction.work];
     case "rnn":
       return [instruction.target, instruction.state, ...(instruction.cell ? [instruction.cell] : [])];
     case "loop":

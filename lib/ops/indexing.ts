@@ -5,7 +5,7 @@ import type { View } from "../program/types";
 import { defineOp, int } from "./define";
 import type { Lowering } from "./lowering";
 import { fixed, ramp, rejects, sample, values } from "./sample";
-import { reshapeView } from "./views";
+import { permuteView, reshapeView } from "./views";
 
 /** Rows of `data` seen as [1, size, inner] by the flat int64 or int32 `indices`, into `target` of as many rows. */
 function gatherFlat(b: Lowering, target: View, data: View, inner: number, indices: View): void {
@@ -15,8 +15,17 @@ function gatherFlat(b: Lowering, target: View, data: View, inner: number, indice
   b.gather(reshapeView(target, [1, count, inner])!, reshapeView(b.arranged(data), [1, size, inner])!, list);
 }
 
+/** All axes in order but `axis`, which comes last. */
+export const lastAxis = (rank: number, axis: number): number[] => [...Array.from({ length: rank }, (_, i) => i).filter((i) => i !== axis), axis];
+
+/** The part of a view that indices of `dims` reach: all of `axis`, the beginning of the others. */
+export const within = (view: View, dims: readonly number[], axis: number): View => ({
+  ...view,
+  dims: view.dims.map((dim, i) => (i === axis ? dim : dims[i]!)),
+});
+
 /** index < 0 ? index + size : index, then times `stride`, plus what `rest` holds: an int64 view of the dims of `indices`. */
-function flatIndices(b: Lowering, indices: View, sizes: View, strides: View, rest: View): View {
+function flatIndex(b: Lowering, indices: View, sizes: View, strides: View, rest: View): View {
   const flat = b.temporary("int64", indices.dims, undefined, `${b.node.name}.positions`);
   b.map(flat, [indices, sizes, strides, rest], (s, index, size, stride, more) => {
     const wide = s.cast(index!, "i64");
@@ -33,7 +42,10 @@ export const GatherElements = defineOp({
   inputs: ["data", "indices"],
   attributes: { axis: int(0) },
   infer: ({ data, indices }, { axis }, { node }) => {
-    normalizeAxis(axis, data.dims.length, node);
+    const at = normalizeAxis(axis, data.dims.length, node);
+    if (indices.dims.some((dim, i) => i !== at && Number(dim) > Number(data.dims[i]))) {
+      throw shapeError(`${node}: indices ${formatDims(indices.dims)} reach past data ${formatDims(data.dims)}`);
+    }
     if (indices.dims.length !== data.dims.length || (indices.dtype !== "int64" && indices.dtype !== "int32")) {
       throw shapeError(`${node}: indices ${indices.dtype}${formatDims(indices.dims)} must be int32 or int64 of the data's rank ${data.dims.length}`);
     }
@@ -54,17 +66,8 @@ export const GatherElements = defineOp({
   },
   lower: (b, { data, indices }, { axis }) => {
     const at = normalizeAxis(axis, data.dims.length, b.what);
-    const target = b.target();
-    if (sizeOf(target.dims) === 0) {
-      return;
-    }
-    const [strides, own] = [rowMajor(data.dims), rowMajor(target.dims)];
-    // Where each index would point if it were 0.
-    const rest = Array.from({ length: sizeOf(target.dims) }, (_, i) =>
-      own.reduce((sum, stride, k) => sum + (k === at ? 0 : (Math.floor(i / stride) % target.dims[k]!) * strides[k]!), 0),
-    );
-    const flat = flatIndices(b, indices.view, int64(b, [], [data.dims[at]!]), int64(b, [], [strides[at]!]), int64(b, target.dims, rest));
-    gatherFlat(b, target, data.view, 1, flat);
+    const inner = (view: View): View => permuteView(view, lastAxis(data.dims.length, at));
+    b.gatherElements(inner(b.target()), inner(within(data.view, indices.dims, at)), inner(indices.view));
   },
   samples: () => [
     sample("rows", { data: ramp([3, 4]), indices: values("int64", [2, 4], [0n, 1n, -1n, 2n, 2n, 0n, 1n, -3n]) }),
@@ -72,6 +75,26 @@ export const GatherElements = defineOp({
     rejects("another rank", { data: ramp([3, 4]), indices: values("int64", [2], [0n, 1n]) }, 100021, /rank 2/),
   ],
 });
+
+/** For each tuple of `indices` the number of the row of data that it names, [rows, 1]: batch first, then one index after the other. */
+export function rowNumbers(b: Lowering, dims: readonly number[], indices: View, batchDims: number): View {
+  const depth = indices.dims[indices.dims.length - 1]!;
+  const rows = sizeOf(indices.dims.slice(0, -1));
+  const list = reshapeView(b.arranged(indices), [rows, depth])!;
+  const perBatch = sizeOf(dims.slice(batchDims, batchDims + depth));
+  const batches = sizeOf(indices.dims.slice(0, batchDims));
+  let flat = int64(
+    b,
+    [rows, 1],
+    Array.from({ length: rows }, (_, row) => Math.floor(row / (rows / batches)) * perBatch),
+  );
+  for (let k = 0; k < depth; k++) {
+    const column: View = { ...list, offsetBytes: list.offsetBytes + k * list.strides[1]!, dims: [rows, 1], strides: [list.strides[0]!, 0] };
+    const stride = sizeOf(dims.slice(batchDims + k + 1, batchDims + depth));
+    flat = flatIndex(b, column, int64(b, [], [dims[batchDims + k]!]), int64(b, [], [stride]), flat);
+  }
+  return flat;
+}
 
 export const GatherND = defineOp({
   names: { onnx: ["GatherND", 13] },
@@ -109,21 +132,7 @@ export const GatherND = defineOp({
     if (rows * inner === 0) {
       return;
     }
-    // Row numbers: batch first, then one index after the other.
-    const list = reshapeView(b.arranged(indices.view), [rows, depth])!;
-    const perBatch = sizeOf(data.dims.slice(batch_dims, batch_dims + depth));
-    const batches = sizeOf(indices.dims.slice(0, batch_dims));
-    let flat = int64(
-      b,
-      [rows, 1],
-      Array.from({ length: rows }, (_, row) => Math.floor(row / (rows / batches)) * perBatch),
-    );
-    for (let k = 0; k < depth; k++) {
-      const column: View = { ...list, offsetBytes: list.offsetBytes + k * list.strides[1]!, dims: [rows, 1], strides: [list.strides[0]!, 0] };
-      const stride = sizeOf(data.dims.slice(batch_dims + k + 1, batch_dims + depth));
-      flat = flatIndices(b, column, int64(b, [], [data.dims[batch_dims + k]!]), int64(b, [], [stride]), flat);
-    }
-    gatherFlat(b, target, data.view, inner, flat);
+    gatherFlat(b, target, data.view, inner, rowNumbers(b, data.dims, indices.view, batch_dims));
   },
   samples: () => [
     sample("rows", { data: ramp([3, 4, 2]), indices: values("int64", [2, 2], [0n, 1n, -1n, 3n]) }),

@@ -7,7 +7,7 @@ import { internal } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import { describeNode, type Node, type Value } from "../graph/ir";
 import { decode, encode, sizeOf, type Stored, type Tensor } from "../graph/tensor";
-import type { Blob, BindingName, FoldName, Instruction, RnnName, Strip, View, Window } from "../program/types";
+import type { Blob, BindingName, FoldName, Instruction, MergeName, RnnName, Strip, View, Window } from "../program/types";
 import { PANEL } from "../program/pack";
 import { StripBuilder, stripType } from "./strip-builder";
 import { channelsLast, dense, isDense, permuteView, sameLayout } from "./views";
@@ -228,6 +228,22 @@ export class Lowering {
   /** Rows of `source` [outer, size, inner] by indices that are known at run time only. */
   gather(target: View, source: View, indices: View): void {
     this.emit({ op: "gather", target, source, indices }, sizeOf(target.dims));
+  }
+
+  /** Elements along the innermost dim of `source` by indices of the target's dims. */
+  gatherElements(target: View, source: View, indices: View): void {
+    this.emit({ op: "gather_elements", target, source, indices }, sizeOf(target.dims));
+  }
+
+  /** `target` holds its elements already; those of `source` meet the ones that `indices` name along the innermost dim. */
+  scatterElements(merge: MergeName, target: View, source: View, indices: View): void {
+    this.emit({ op: "scatter_elements", target, source, indices, merge }, sizeOf(source.dims));
+  }
+
+  topK(target: View, positions: View, source: View, largest: boolean): void {
+    const k = target.dims[target.dims.length - 1]!;
+    const work = this.temporary("int64", [sizeOf(target.dims.slice(0, -1)), k, 2], undefined, `${this.node.name}.work`);
+    this.emit({ op: "top_k", target, positions, source, work, largest }, sizeOf(target.dims));
   }
 
   /** `state` and `cell` hold what comes before the first step; afterwards what the last one left. */

@@ -1,5 +1,5 @@
 /** An image as text: bindings, regions, instructions with their views, strip programs. For people (inspect, faults) and for tests of the compiler. */
-import { ConvBlock, ConvMode, Fold, Opcode, PoolKind, ReduceMode, RnnKind } from "../../asm/abi/isa";
+import { ConvBlock, ConvMode, Fold, Merge, Opcode, PoolKind, ReduceMode, RnnKind, SampleMode } from "../../asm/abi/isa";
 import { Program, Region } from "../../asm/abi/program";
 import { Binding } from "../../asm/abi/stream";
 import { OperandMode, SPLAT_BYTES, StripBlock, StripCode, StripOperand, StripOperation } from "../../asm/abi/strip";
@@ -115,7 +115,16 @@ class Disassembler {
         return `epsilon ${Number(epsilon.getFloat32(0).toPrecision(6))}, tile ${p0} rows`;
       }
       case Opcode.GATHER:
+      case Opcode.GATHER_ELEMENTS:
         return `tile ${p0} rows`;
+      case Opcode.SCATTER_ELEMENTS:
+        return `${lower(Merge[p1], p1)}, tile ${p0} rows`;
+      case Opcode.TOP_K:
+        return `${p1 ? "largest" : "least"}, tile ${p0} rows`;
+      case Opcode.GRID_SAMPLE:
+        return `${lower(SampleMode[p1], p1)}, tile ${p0} positions`;
+      case Opcode.ROI_ALIGN:
+        return `${p1 ? "max" : "avg"}, tile ${p0} rois`;
       case Opcode.RNN:
         return lower(RnnKind[p0], p0);
       case Opcode.PROBE:

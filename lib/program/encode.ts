@@ -8,8 +8,10 @@ import { AclError } from "../errors/acl-error";
 import { encodeCopy, encodeMap, encodeReduce } from "./encode-copy";
 import { encodeConv, encodeMatmul, encodePool } from "./encode-matrix";
 import { encodeNorm, encodeSoftmax } from "./encode-rows";
+import { encodeGatherElements, encodeScatterElements, encodeTopK } from "./encode-elements";
 import { encodeGather } from "./encode-gather";
 import { encodeRnn } from "./encode-rnn";
+import { encodeGridSample, encodeRoiAlign } from "./encode-sample";
 import type { Encoded } from "./encoded";
 import { PANEL } from "./pack";
 import { TensorTable } from "./tensor-table";
@@ -74,6 +76,16 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
       return encodeNorm(instruction, table);
     case "gather":
       return encodeGather(instruction, table);
+    case "gather_elements":
+      return encodeGatherElements(instruction, table);
+    case "scatter_elements":
+      return encodeScatterElements(instruction, table);
+    case "top_k":
+      return encodeTopK(instruction, table);
+    case "grid_sample":
+      return encodeGridSample(instruction, table);
+    case "roi_align":
+      return encodeRoiAlign(instruction, table);
     case "rnn":
       return encodeRnn(instruction, table);
     case "probe":

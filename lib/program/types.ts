@@ -83,6 +83,9 @@ export interface Window {
 /** Recurrent layers: which gates, and how they meet. */
 export type RnnName = "lstm" | "gru" | "gru_reset_after" | "tanh" | "relu";
 
+/** How an element that is brought meets the one that is there. */
+export type MergeName = "none" | "add" | "mul" | "min" | "max";
+
 interface Common {
   /** Model node this came from: shows in faults and disassembly. */
   readonly node: string;
@@ -118,6 +121,22 @@ export type Instruction = Common &
       }
     /** target [outer, count, inner] = rows of source [outer, size, inner] that the dense `indices` [count] name; one outside is a fault. */
     | { readonly op: "gather"; readonly target: View; readonly source: View; readonly indices: View }
+    /** target [rows..., n] = elements of source [rows..., size] at indices [rows..., n] along the innermost dim; one outside is a fault. */
+    | { readonly op: "gather_elements"; readonly target: View; readonly source: View; readonly indices: View }
+    /** Elements of source [rows..., n] go to target [rows..., size], which holds its elements already, at indices [rows..., n]. */
+    | { readonly op: "scatter_elements"; readonly target: View; readonly source: View; readonly indices: View; readonly merge: MergeName }
+    /** The k largest (least) of each row of source [rows..., n], best first, into target and int64 positions [rows..., k]; work is int64 [rows, k, 2]. */
+    | { readonly op: "top_k"; readonly target: View; readonly positions: View; readonly source: View; readonly work: View; readonly largest: boolean }
+    /** target [n, positions, c] = source [n, d, h, w, c] read at grid [n, positions, 2 or 3], float32 with dense channels. */
+    | {
+        readonly op: "grid_sample"; readonly target: View; readonly source: View; readonly grid: View; readonly mode: "nearest" | "linear" | "cubic";
+        readonly border: "zeros" | "edge" | "reflect"; readonly alignCorners: boolean;
+      }
+    /** target [rois, h, w, c] from source [n, 1, h, w, c] in the boxes rois [rois, 4] of the int64 pictures [rois]. */
+    | {
+        readonly op: "roi_align"; readonly target: View; readonly source: View; readonly rois: View; readonly pictures: View;
+        readonly mode: "avg" | "max"; readonly samples: number; readonly scale: number; readonly offset: number;
+      }
     /** Control flow; `to` is an index into the list of regions, before scheduling a label: the instruction behind which the next region starts. */
     | { readonly op: "label"; readonly label: number }
     | { readonly op: "branch"; readonly condition?: View; readonly to: number }

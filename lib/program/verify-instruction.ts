@@ -2,7 +2,9 @@
 import { ConvBlock, ConvMode, Fold, Opcode, PoolKind, ReduceMode } from "../../asm/abi/isa";
 import { Program } from "../../asm/abi/program";
 import { Probe } from "../../asm/abi/task";
+import { elementsFault, topKFault } from "./encode-elements";
 import { gatherFault } from "./encode-gather";
+import { sampleFault } from "./encode-sample";
 import { rnnFault } from "./encode-rnn";
 import type { Image, InstructionRecord, TensorRecord } from "./image";
 import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_LIMIT } from "./pack";
@@ -254,6 +256,21 @@ function verifyProbe(check: Check): void {
   check.need(target.bytes >= 4 * check.it.tiles && target.strides.every((stride) => stride >= 0), "counts past its view");
 }
 
+/** Rows are all dims but the innermost. */
+function verifyElements(check: Check, fault: string | undefined): void {
+  check.need(fault === undefined, fault ?? "");
+  const [target] = check.tensors as [TensorRecord];
+  check.tiles(Math.max(1, ceilDiv(product(target.dims.slice(0, -1)), check.it.params[0]!)));
+}
+
+function verifySample(check: Check): void {
+  const fault = sampleFault(check.it, check.tensors);
+  check.need(fault === undefined, fault ?? "");
+  const [target] = check.tensors as [TensorRecord];
+  const units = check.it.op === Opcode.ROI_ALIGN ? target.dims[0]! : target.dims[0]! * target.dims[1]!;
+  check.tiles(Math.max(1, ceilDiv(units, check.it.params[0]!)));
+}
+
 export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
   const check = new Check(scope, it);
   switch (it.op as Opcode) {
@@ -283,6 +300,14 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
       const [target] = check.tensors as [TensorRecord];
       return check.tiles(ceilDiv(target.dims[0]! * target.dims[1]!, it.params[0]!));
     }
+    case Opcode.GATHER_ELEMENTS:
+    case Opcode.SCATTER_ELEMENTS:
+      return verifyElements(check, elementsFault(it, check.tensors));
+    case Opcode.TOP_K:
+      return verifyElements(check, topKFault(it, check.tensors));
+    case Opcode.GRID_SAMPLE:
+    case Opcode.ROI_ALIGN:
+      return verifySample(check);
     case Opcode.RNN: {
       const fault = rnnFault(it, check.tensors);
       check.need(fault === undefined, fault ?? "");
