@@ -36,6 +36,36 @@ module.exports = {
     const got = codeOf(rt.ipc_mem_import_by_key(key, 0));
     if (got !== code) throw new Error(`code ${got}, expected ${code}`);
   },
+  /** In a context of its own: waits for the event behind the key, adds 1 to the word, and records the event again. */
+  followEvent(key, word) {
+    ok(rt.create_context(0));
+    const event = ok(rt.ipc_open_event_handle(key));
+    const stream = ok(rt.create_stream());
+    ok(rt.stream_wait_event(stream, event));
+    ok(rt.value_write(word, 2, 0, stream));
+    ok(rt.record_event(event, stream));
+    ok(rt.synchronize_stream(stream));
+    ok(rt.destroy_event(event)); // closes it here
+  },
+  expectEventCode(key, code) {
+    ok(rt.set_device(0));
+    const got = codeOf(rt.ipc_open_event_handle(key));
+    if (got !== code) throw new Error(`code ${got}, expected ${code}`);
+  },
+  /** Records the notify behind the key. */
+  recordNotify(key) {
+    ok(rt.create_context(0));
+    const notify = ok(rt.notify_import_by_key(key, 0));
+    const stream = ok(rt.create_stream());
+    ok(rt.record_notify(notify, stream));
+    ok(rt.synchronize_stream(stream));
+    ok(rt.destroy_notify(notify)); // the import only
+  },
+  expectNotifyCode(key, code) {
+    ok(rt.set_device(0));
+    const got = codeOf(rt.notify_import_by_key(key, 0));
+    if (got !== code) throw new Error(`code ${got}, expected ${code}`);
+  },
   /** Maps imported physical memory a second time, reads `value` in it and writes the next one. */
   mapAndIncrement(shareable, sizeBytes, value) {
     ok(rt.set_device(0));
