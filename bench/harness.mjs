@@ -6,6 +6,8 @@ import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const BLOCK_MS = 30;
+/** Outputs of two runners agree within this part of their size. */
+const TOLERANCE = 1e-3;
 const REQUEST_LIMIT_MS = 120_000;
 /** Runners that are npurt. */
 const OURS = new Set(["ours", "pinned"]);
@@ -24,10 +26,13 @@ export class Runner {
       stdio: ["ignore", 2, 2, "ipc"],
     });
     this.#child.on("message", ({ value, error }) => (error === undefined ? this.#pending?.resolve(value) : this.#pending?.reject(new Error(error))));
-    this.#child.on("exit", (code, signal) => {
-      this.#dead = new Error(`the ${name} runner ended (${signal ?? code})`);
+    const end = (reason) => {
+      this.#dead ??= new Error(`the ${name} runner ended (${reason})`);
       this.#pending?.reject(this.#dead);
-    });
+    };
+    this.#child.on("exit", (code, signal) => end(signal ?? code));
+    // A message to a process that just ended.
+    this.#child.on("error", (error) => end(error.message));
   }
 
   async request(type, payload) {
@@ -89,7 +94,8 @@ export async function compare(runners, job, { rounds = 7, note }) {
   for (const { runner, output } of ready) {
     if (!reference || !OURS.has(runner.name)) continue;
     const distance = difference(output, reference);
-    if (!(distance < 1e-3)) note(`${job.name}: the output of ${runner.name} differs from the peer's by ${distance.toPrecision(2)} of its size`);
+    if (!(distance < (job.tolerance ?? TOLERANCE)))
+      note(`${job.name}: the output of ${runner.name} differs from the peer's by ${distance.toPrecision(2)} of its size`);
   }
   return Object.fromEntries(ready.map(({ runner, samples }) => [runner.name, median(samples)]));
 }

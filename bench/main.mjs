@@ -1,22 +1,26 @@
 #!/usr/bin/env node
-/** npm run bench -- kernel|task|model [--filter RE] [--threads n] [--json FILE] [--node PATH] [--models DIR] [--rounds n] [--ours] */
+/** npm run bench -- kernel|task|model|load|naive [--filter RE] [--threads n] [--json FILE] [--node PATH] [--models DIR] [--rounds n] [--ours] */
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import { parseArgs } from "node:util";
 import { compare, Runner } from "./harness.mjs";
 import { kernelCases } from "./kernel/cases.mjs";
+import { loadRows } from "./load/suite.mjs";
 import { modelCases } from "./model/cases.mjs";
+import { naiveRows } from "./naive/suite.mjs";
 import { ensurePeers, peerVersions } from "./peers.mjs";
-import { printTable } from "./table.mjs";
+import { reportOf } from "./report.mjs";
+import { printReport } from "./table.mjs";
 import { taskRows } from "./task/suite.mjs";
 
-const USAGE = `usage: npm run bench -- kernel|task|model [options]
+const SUITES = ["kernel", "task", "model", "load", "naive"];
+const USAGE = `usage: npm run bench -- ${SUITES.join("|")} [options]
   --filter RE    only cases whose name matches
   --threads n    cores of our device and threads of the peers (default 1: ours runs inline)
-  --json FILE    write the rows as JSON
+  --json FILE    write rows, means, versions and machine as JSON
   --node PATH    the Node.js that runs every runner (default: this one)
-  --models DIR   model suite: every .onnx below DIR as well
+  --models DIR   model and load suites: every .onnx below DIR as well (default: what NPURT_SUITES names)
   --rounds n     blocks per case and runner (default 7)
   --ours         leave the peers out`;
 
@@ -31,7 +35,7 @@ function readArguments() {
       threads: { type: "string", default: "1" },
       json: { type: "string" },
       node: { type: "string", default: process.execPath },
-      models: { type: "string" },
+      models: { type: "string", default: process.env.NPURT_SUITES },
       rounds: { type: "string", default: "7" },
       ours: { type: "boolean", default: false },
     },
@@ -44,7 +48,7 @@ function readArguments() {
     rounds: Number(values.rounds),
   };
   const counts = [options.threads, options.rounds].every((count) => Number.isInteger(count) && count > 0);
-  if (positionals.length !== 1 || !["kernel", "task", "model"].includes(options.suite) || !counts) throw new Error("wrong arguments");
+  if (positionals.length !== 1 || !SUITES.includes(options.suite) || !counts) throw new Error("wrong arguments");
   return options;
 }
 
@@ -69,6 +73,12 @@ function progress(total) {
   return { step: (name) => bar.increment(1, { name }), stop: () => bar.stop() };
 }
 
+/** What a row says about its case besides times. */
+function marksOf({ group, goals }, { nodeVersion }) {
+  const goal = goals?.[nodeVersion.split(".")[0]];
+  return { ...(group === undefined ? {} : { group }), ...(goal === undefined ? {} : { goal }) };
+}
+
 async function comparedRows(cases, options, context) {
   const runners = startRunners(options);
   const bar = progress(cases.length);
@@ -77,7 +87,7 @@ async function comparedRows(cases, options, context) {
     context.kernels = (await runners[0].request("info")).kernels;
     for (const job of cases) {
       const medians = await compare(runners, job, { rounds: options.rounds, note: context.note });
-      rows.push({ ...context.row(options.suite, job.name, medians), ...(job.group ? { group: job.group } : {}) });
+      rows.push({ ...context.row(options.suite, job.name, medians), ...marksOf(job, context) });
       bar.step(job.name);
     }
   } finally {
@@ -87,14 +97,23 @@ async function comparedRows(cases, options, context) {
   return rows;
 }
 
+const models = (options, context, { chosen }) => chosen(modelCases(options.models, context.note));
+const RUN = {
+  task: taskRows,
+  naive: naiveRows,
+  kernel: (options, context, { chosen }) => comparedRows(chosen(kernelCases()), options, context),
+  model: (options, context, tools) => comparedRows(models(options, context, tools), options, context),
+  load: (options, context, tools) => loadRows(models(options, context, tools), options, context, tools.progress),
+};
+
 async function main() {
   const options = readArguments();
   const notes = [];
   const context = {
     nodeVersion: execFileSync(options.node, ["-p", "process.versions.node"], { encoding: "utf8" }).trim(),
     kernels: null,
-    note: (text) => notes.push(text),
-    row: (suite, name, { ours = null, web = null, node = null, tfjs = null, pinned, nodePinned = null }, unit) => ({
+    note: (text) => notes.push(text.length > NOTE_LENGTH ? `${text.slice(0, NOTE_LENGTH)} ...` : text),
+    row: (suite, name, { ours = null, web = null, node = null, tfjs = null, pinned, nodePinned = null, naive }, unit) => ({
       suite,
       case: name,
       threads: options.threads,
@@ -105,16 +124,16 @@ async function main() {
       nodeMs: node,
       tfjsMs: tfjs,
       ...(pinned === undefined ? {} : { pinnedMs: pinned, nodePinnedMs: nodePinned }),
+      ...(naive === undefined ? {} : { naiveMs: naive }),
       ...(unit ? { unit } : {}),
     }),
   };
   const chosen = (cases) => cases.filter((job) => options.filter.test(job.name));
-  let rows;
-  if (options.suite === "task") rows = await taskRows(options, context, { comparedRows, chosen, progress });
-  else rows = await comparedRows(chosen(options.suite === "kernel" ? kernelCases() : modelCases(options.models, context.note)), options, context);
-  printTable(rows, { ...context, versions: options.ours ? {} : peerVersions(), threads: options.threads });
-  for (const note of notes) console.log(`note: ${note.length > NOTE_LENGTH ? `${note.slice(0, NOTE_LENGTH)} ...` : note}`);
-  if (options.json) fs.writeFileSync(options.json, `${JSON.stringify(rows, null, 2)}\n`);
+  const rows = await RUN[options.suite](options, context, { comparedRows, chosen, progress });
+  const versions = options.ours ? {} : peerVersions();
+  const report = reportOf(options.suite, rows, { ...context, versions, threads: options.threads, notes });
+  printReport(report);
+  if (options.json) fs.writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`);
 }
 
 main().catch((error) => {

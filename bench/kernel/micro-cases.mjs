@@ -172,6 +172,8 @@ export function microCases() {
     winograd(14, 256, 256, 16),
     depthwiseRow(56, 128, 1),
     depthwiseRow(56, 128, 2),
+    depthwiseRow(28, 128, 1),
+    depthwiseRow(14, 512, 1),
     depthwise(56, 128, 3),
     depthwise(28, 128, 5),
     strip("exp", 20, 262144, { op: "Exp" }),

@@ -17,7 +17,7 @@ const EPSILON = 1e-12;
 const INNER = { 768: 3072, 312: 1200 };
 
 /** `layers` undefined: one layer alone, from states to states; else embeddings come first. */
-const MODELS = {
+export const MODELS = {
   bert_layer_768: { hidden: 768 },
   bert_4_layers_312: { hidden: 312, layers: 4 },
   bert_4_layers_768: { hidden: 768, layers: 4 },
@@ -27,8 +27,9 @@ const MODELS = {
 class Builder {
   nodes = [];
   initializers = [];
+  /** Of all values that nodes give. */
+  dims = new Map();
   #state = 20250101;
-  #count = 0;
 
   #tensor(dtype, dims, data) {
     const name = `w${this.initializers.length}`;
@@ -54,22 +55,26 @@ class Builder {
     return this.#tensor("float32", dims, data);
   }
 
-  op(op, inputs, attributes, output = `v${this.#count++}`) {
+  /** `dims` of the result; by default those of the first input. */
+  op(op, inputs, { dims = this.dims.get(inputs[0]), ...attributes } = {}) {
+    const output = `v${this.nodes.length}`;
     this.nodes.push({ op, inputs, outputs: [output], attributes });
+    this.dims.set(output, dims);
     return output;
   }
 
   linear(x, from, to) {
-    return this.op("Add", [this.op("MatMul", [x, this.weights([from, to], Math.sqrt(3 / from))]), this.weights([to], 0.1)]);
+    const product = this.op("MatMul", [x, this.weights([from, to], Math.sqrt(3 / from))], { dims: [1, SEQUENCE, to] });
+    return this.op("Add", [product, this.weights([to], 0.1)]);
   }
 
-  normalize(x, width, output) {
-    const last = { axes: [-1] };
-    const centred = this.op("Sub", [x, this.op("ReduceMean", [x], last)]);
+  normalize(x, width) {
+    const last = { axes: [-1], dims: [1, SEQUENCE, 1] };
+    const centred = this.op("Sub", [x, this.op("ReduceMean", [x], last)], { dims: [1, SEQUENCE, width] });
     const variance = this.op("ReduceMean", [this.op("Pow", [centred, this.constant(2)])], last);
     const deviation = this.op("Sqrt", [this.op("Add", [variance, this.constant(EPSILON)])]);
     const scaled = this.op("Mul", [this.op("Div", [centred, deviation]), this.weights([width], 0.1, 1)]);
-    return this.op("Add", [scaled, this.weights([width], 0.1)], undefined, output);
+    return this.op("Add", [scaled, this.weights([width], 0.1)]);
   }
 
   gelu(x) {
@@ -78,42 +83,41 @@ class Builder {
   }
 
   attention(x, hidden) {
-    const heads = (perm) => this.op("Transpose", [this.op("Reshape", [this.linear(x, hidden, hidden), this.ints(1, SEQUENCE, HEADS, hidden / HEADS)])], { perm });
-    const [query, key, value] = [heads([0, 2, 1, 3]), heads([0, 2, 3, 1]), heads([0, 2, 1, 3])];
-    const scores = this.op("Div", [this.op("MatMul", [query, key]), this.constant(Math.sqrt(hidden / HEADS))]);
-    const mixed = this.op("MatMul", [this.op("Softmax", [scores], { axis: -1 }), value]);
-    const joined = this.op("Reshape", [this.op("Transpose", [mixed], { perm: [0, 2, 1, 3] }), this.ints(1, SEQUENCE, hidden)]);
-    return this.linear(joined, hidden, hidden);
+    const size = hidden / HEADS;
+    const turned = (value, perm, dims) => this.op("Transpose", [value], { perm, dims });
+    const split = () =>
+      this.op("Reshape", [this.linear(x, hidden, hidden), this.ints(1, SEQUENCE, HEADS, size)], { dims: [1, SEQUENCE, HEADS, size] });
+    const query = turned(split(), [0, 2, 1, 3], [1, HEADS, SEQUENCE, size]);
+    const key = turned(split(), [0, 2, 3, 1], [1, HEADS, size, SEQUENCE]);
+    const value = turned(split(), [0, 2, 1, 3], [1, HEADS, SEQUENCE, size]);
+    const scores = this.op("MatMul", [query, key], { dims: [1, HEADS, SEQUENCE, SEQUENCE] });
+    const weights = this.op("Softmax", [this.op("Div", [scores, this.constant(Math.sqrt(size))])], { axis: -1 });
+    const mixed = turned(this.op("MatMul", [weights, value], { dims: [1, HEADS, SEQUENCE, size] }), [0, 2, 1, 3], [1, SEQUENCE, HEADS, size]);
+    return this.linear(this.op("Reshape", [mixed, this.ints(1, SEQUENCE, hidden)], { dims: [1, SEQUENCE, hidden] }), hidden, hidden);
   }
 
-  layer(x, hidden, output) {
+  layer(x, hidden) {
     const attended = this.normalize(this.op("Add", [this.attention(x, hidden), x]), hidden);
     const inner = this.gelu(this.linear(attended, hidden, INNER[hidden]));
-    return this.normalize(this.op("Add", [this.linear(inner, INNER[hidden], hidden), attended]), hidden, output);
+    return this.normalize(this.op("Add", [this.linear(inner, INNER[hidden], hidden), attended]), hidden);
   }
 
   embeddings(ids, hidden) {
-    const words = this.op("Gather", [this.weights([VOCABULARY, hidden], 0.5), ids]);
+    const words = this.op("Gather", [this.weights([VOCABULARY, hidden], 0.5), ids], { dims: [1, SEQUENCE, hidden] });
     return this.normalize(this.op("Add", [words, this.weights([SEQUENCE, hidden], 0.5)]), hidden);
   }
 }
 
-/** The bytes of one of MODELS. */
-export function encodeBert(name) {
+/** One of MODELS as `encodeModel` takes it, and the dims of every value between. */
+export function bertGraph(name) {
   const { hidden, layers } = MODELS[name];
   const builder = new Builder();
   const whole = layers !== undefined;
   const input = whole ? { name: "ids", dtype: "int64", dims: [1, SEQUENCE] } : { name: "states", dtype: "float32", dims: [1, SEQUENCE, hidden] };
   let states = whole ? builder.embeddings(input.name, hidden) : input.name;
-  const count = layers ?? 1;
-  for (let i = 0; i < count; i++) states = builder.layer(states, hidden, i === count - 1 ? "output" : undefined);
-  return encodeModel({
-    name,
-    nodes: builder.nodes,
-    initializers: builder.initializers,
-    inputs: [input],
-    outputs: [{ name: "output", dtype: "float32", dims: [1, SEQUENCE, hidden] }],
-  });
+  for (let i = 0; i < (layers ?? 1); i++) states = builder.layer(states, hidden);
+  const outputs = [{ name: states, dtype: "float32", dims: [1, SEQUENCE, hidden] }];
+  return { name, nodes: builder.nodes, initializers: builder.initializers, inputs: [input], outputs, dims: builder.dims };
 }
 
 /** Writes those that are not there yet. */
@@ -123,7 +127,7 @@ export function makeBert() {
     const file = path.join(folder, `${name}.onnx`);
     if (fs.existsSync(file)) continue;
     // Under its name only when it is whole.
-    fs.writeFileSync(`${file}.part`, encodeBert(name));
+    fs.writeFileSync(`${file}.part`, encodeModel(bertGraph(name)));
     fs.renameSync(`${file}.part`, file);
   }
 }

