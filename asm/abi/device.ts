@@ -94,6 +94,7 @@ export namespace Core {
   export const SCRATCH: usize = 44; // address of SCRATCH_BYTES of its own
   export const CONTEXT: usize = 48; // context index of the running kernel
   export const POISON: usize = 52; // the word that unbounded kernels poll: non-zero = trap. 0 at the start of each tile and task; set by the watchdog, or for Context.POISON
+  export const TID: usize = 56; // system thread id of the worker, 0 where unknown
 }
 export enum CoreState { FREE, UP, STOPPED, LOST }
 /** A core in KERNEL holds exactly one claimed and unfinished tile (or one task) and no lock; only there can it trap or be killed. */

@@ -3,9 +3,9 @@ import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
 import { TaskOp } from "../host/layout";
 import { Location, resolve, type Spot } from "./addresses";
-import { checkCount, checkPeers, copyNow, isOutside, Kind, kindOf } from "./copies";
+import { checkCount, checkPeers, copyNow, copyOutside, isOutside, Kind, kindOf } from "./copies";
 import { Shared } from "./devices";
-import { type AclStream, checkLaunch, noteTask, syncStream } from "./streams";
+import { type AclStream, checkLaunch, noteTask } from "./streams";
 import { AclFailure } from "./table";
 
 export interface Batch {
@@ -103,10 +103,14 @@ function merge(blocks: readonly Block[]): { target: number; source: number; size
 /** Copies now. Returns what stands for "no entry failed". */
 export function batchSync(batch: Batch, what: string): number {
   const blocks = blocksOf(batch, what);
+  copyBlocks(blocks);
+  return blocks.length;
+}
+
+function copyBlocks(blocks: readonly Block[]): void {
   for (const { to, from, size } of blocks) {
     copyNow(to, from, size);
   }
-  return blocks.length;
 }
 
 /** Queues the copies, up to MOST_ENTRIES merged blocks a task. */
@@ -114,8 +118,9 @@ export function batchAsync(batch: Batch, stream: AclStream, what: string): numbe
   checkLaunch(stream, what);
   const blocks = blocksOf(batch, what);
   if (blocks.some(({ to, from }) => isOutside(stream, to) || isOutside(stream, from))) {
-    syncStream(stream, Number.POSITIVE_INFINITY, what);
-    return batchSync(batch, what);
+    const all = blocks.flatMap(({ to, from }) => [to, from]);
+    copyOutside(stream, all, () => copyBlocks(blocks), what);
+    return blocks.length;
   }
   const { device, index } = stream;
   const { machine } = device;

@@ -5,6 +5,7 @@ import { TaskOp } from "../host/layout";
 import { Direction } from "../../asm/abi/device";
 import { Location, resolve, type Spot, canReach } from "./addresses";
 import type { Pointer } from "./args";
+import { runInStream } from "./reports";
 import { type AclStream, checkLaunch, submitTask, syncStream } from "./streams";
 
 /** aclrtMemcpyKind. */
@@ -89,7 +90,20 @@ export function isOutside(stream: AclStream, spot: Spot): boolean {
   return spot.device !== stream.device;
 }
 
-/** Queues a copy. With an end outside the device: waits for the stream, then copies, as CANN does for pageable memory. */
+/**
+ * Carries out `copy` where no core of the stream's device can: with pageable memory after waiting for the stream, as CANN does; between devices in stream
+ * order, by this thread, which does not wait.
+ */
+export function copyOutside(stream: AclStream, spots: readonly Spot[], copy: () => void, what: string): void {
+  if (spots.some(({ device }) => device === undefined)) {
+    syncStream(stream, Number.POSITIVE_INFINITY, what);
+    copy();
+  } else {
+    runInStream(stream, copy, what);
+  }
+}
+
+/** Queues a copy. */
 export function copyAsync(target: Pointer, most: number, source: Pointer, count: number, kind: number, stream: AclStream, what: string): void {
   checkLaunch(stream, what);
   checkKind(kind, what);
@@ -99,8 +113,7 @@ export function copyAsync(target: Pointer, most: number, source: Pointer, count:
   const actual = checkAsync(to, from, kind, what);
   checkPeers(to, from, what);
   if (isOutside(stream, to) || isOutside(stream, from)) {
-    syncStream(stream, Number.POSITIVE_INFINITY, what);
-    copyNow(to, from, count);
+    copyOutside(stream, [to, from], () => copyNow(to, from, count), what);
   } else if (count > 0 && to.offset !== from.offset) {
     submitTask(stream, what, TaskOp.COPY | (DIRECTIONS[actual] << 8), to.offset, from.offset, count);
   }
@@ -159,8 +172,7 @@ export function copyRowsAsync(rows: Rows, stream: AclStream, what: string): void
   const actual = checkAsync(to, from, rows.kind, what);
   checkPeers(to, from, what);
   if (isOutside(stream, to) || isOutside(stream, from)) {
-    syncStream(stream, Number.POSITIVE_INFINITY, what);
-    copyRows(to, from, rows);
+    copyOutside(stream, [to, from], () => copyRows(to, from, rows), what);
     return;
   }
   const op = TaskOp.COPY_2D | (DIRECTIONS[actual] << 8);

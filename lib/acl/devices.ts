@@ -3,7 +3,7 @@ import { AclError } from "../errors/acl-error";
 import { Header, Layout } from "../host/layout";
 import type { Machine } from "../host/machine";
 import { DeviceCore } from "../runtime/device-core";
-import { config, type DevicePost, DeviceWord, deviceWord, exclusively, findDevice, postDevice, words } from "./process";
+import { config, type DevicePost, DeviceWord, deviceWord, exclusively, findDevice, lookSinks, postDevice, words } from "./process";
 import type { SocProfile } from "./soc";
 
 /** Words of a device's shared tables. */
@@ -179,6 +179,13 @@ const here = new Map<number, AclDevice>();
 export function devicesHere(): IterableIterator<AclDevice> {
   return here.values();
 }
+
+lookSinks.add((index) => {
+  const machine = here.get(index)?.machine;
+  if (machine?.opener === true && machine.lost === undefined) {
+    machine.driver.check();
+  }
+});
 
 function setUp(machine: Machine): void {
   const { emulator, soc } = config();

@@ -61,7 +61,8 @@ type Message =
   | { readonly kind: "who"; readonly device: number }
   | { readonly kind: "callback"; readonly thread: number; readonly id: string; readonly body: unknown }
   | { readonly kind: "got"; readonly id: string }
-  | { readonly kind: "ready"; readonly thread: number };
+  | { readonly kind: "ready"; readonly thread: number }
+  | { readonly kind: "look"; readonly device: number };
 
 const posts = new Map<number, DevicePost>();
 /** Callbacks on their way to other threads, until those have them: a thread that has just started missed what was posted before. */
@@ -71,6 +72,9 @@ let sent = 0;
 let saidReady = false;
 /** Handlers of callbacks that are for this thread. */
 export const callbackSinks = new Set<(body: never) => void>();
+
+/** Called when another thread waits for a device: the thread that opened it looks after its cores. */
+export const lookSinks = new Set<(device: number) => void>();
 
 function enterWorld(): SharedArrayBuffer {
   const known = getEnvironmentData(KEY) as unknown as World | undefined;
@@ -121,6 +125,10 @@ function receive(message: Message): void {
         channel.postMessage(one);
       }
     }
+  } else if (message.kind === "look") {
+    for (const sink of lookSinks) {
+      sink(message.device);
+    }
   } else if (message.thread === threadId && !got.has(message.id)) {
     got.add(message.id);
     if (got.size > 2 * GOT_KEPT) {
@@ -159,6 +167,11 @@ export function postDevice(post: DevicePost): void {
   posts.set(post.token.device, post);
   publish();
   channel.postMessage({ kind: "device", post } satisfies Message);
+}
+
+/** Asks whoever opened the device to look for kernels that take too long: only there can a core be replaced. */
+export function askToLook(device: number): void {
+  channel.postMessage({ kind: "look", device } satisfies Message);
 }
 
 export function postCallback(thread: number, body: unknown): void {

@@ -6,10 +6,10 @@ import { createRequire } from "node:module";
 import { threadId } from "node:worker_threads";
 import { Compare } from "../../asm/abi/task";
 import { AclError } from "../errors/acl-error";
-import { PoolTag, STREAM_LIMIT, TaskOp } from "../host/layout";
+import { PoolTag, STREAM_LIMIT, StreamState, TaskOp } from "../host/layout";
 import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
 import { callbackSinks, drain, exclusively, nap, postCallback, sayReady } from "./process";
-import { type AclStream, destroyHooks, setStreamWord, streamWord, submitTask } from "./streams";
+import { type AclStream, destroyHooks, setStreamWord, stateOf, streamWord, submitTask } from "./streams";
 import { addHostCall, blockOn, setWord } from "./waiting";
 
 type Callback = (argument: unknown) => unknown;
@@ -122,6 +122,17 @@ export function launchHostFunction(stream: AclStream, run: Callback, argument: u
   } else {
     addHostCall({ device: stream.device, stream: stream.index, marker: report.marker, serve: () => serve(report) });
   }
+}
+
+/** Work of the runtime itself in stream order, done by this thread like a host function; not if the stream was stopped meanwhile. */
+export function runInStream(stream: AclStream, work: () => void, what: string): void {
+  const run = (): void => {
+    if (stream.core.live && stateOf(stream) === StreamState.LIVE && !stream.core.context.latched) {
+      work();
+    }
+  };
+  const report = enqueue(stream, run, undefined, true, what);
+  addHostCall({ device: stream.device, stream: stream.index, marker: report.marker, serve: () => serve(report) });
 }
 
 export function subscribe(stream: AclStream, thread: number): void {

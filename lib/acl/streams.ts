@@ -1,7 +1,7 @@
 /** Streams behind handles: lookup, submitting, waiting, destroying. */
 import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
-import { Code, Layout, Stream, STREAM_LIMIT, StreamState, type TaskOp } from "../host/layout";
+import { Code, Core, Layout, Phase, Stream, STREAM_LIMIT, StreamState, type TaskOp } from "../host/layout";
 import { StreamCore } from "../runtime/stream-core";
 import { type AclContext, current, defaultStreamOf, stamp, streamsOf } from "./contexts";
 import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
@@ -36,6 +36,8 @@ const SPECIAL = StreamFlag.PERSISTENT | StreamFlag.CPU_SCHEDULE | StreamFlag.DEV
 const FOREVER = -1;
 const LONG_WAIT_MS = 180_000;
 const LOG_ERROR = 3;
+/** How often an abort that waits looks for kernels of its stream. */
+const POISON_MS = 20;
 
 const cache = new Map<number, AclStream>();
 /** Called before a stream goes; the flag says whether its tasks are dropped. */
@@ -227,9 +229,35 @@ function checkStopped(stream: AclStream, what: string): void {
   }
 }
 
-/** Stops what runs and drops what is queued. */
+/** Drops what is queued, and what runs as soon as it can be stopped. */
 export function abortStream(stream: AclStream): void {
   setState(stream, StreamState.ABORTING);
+  poison(stream);
+}
+
+/** User kernels of the stream trap at their next poll; the watchdog kills those that do not poll. */
+function poison({ device, index }: AclStream): void {
+  const { words } = device.machine;
+  for (let core = 0; core < device.machine.cores; core++) {
+    const at = (Layout.CORES + core * Core.SIZE) >> 2;
+    if (Atomics.load(words, at + (Core.PHASE >> 2)) === Phase.KERNEL && words[at + (Core.STREAM >> 2)] === index + 1) {
+      Atomics.store(words, at + (Core.POISON >> 2), 1);
+    }
+  }
+}
+
+/** Waits until nothing of an aborted stream runs any more. A tile that began meanwhile has cleared its word, so it is set again and again. */
+export function awaitAbort(stream: AclStream, timeoutMs: number): boolean {
+  const { machine } = stream.device;
+  const end = machine.driver.now() + timeoutMs * 1000;
+  for (;;) {
+    poison(stream);
+    const leftMs = (end - machine.driver.now()) / 1000;
+    const outcome = blockUntil(stream.device, stream.index, machine.core.tail(stream.index), Math.min(leftMs, POISON_MS));
+    if (outcome !== "timeout" || leftMs <= POISON_MS) {
+      return outcome === "reached";
+    }
+  }
 }
 
 export function stopStream(stream: AclStream): void {
@@ -239,8 +267,7 @@ export function stopStream(stream: AclStream): void {
 /** Drops what is queued and leaves the stream as `state`, without an error. */
 export function emptyStream(stream: AclStream, state: StreamState, timeoutMs: number): boolean {
   abortStream(stream);
-  const { machine } = stream.device;
-  const empty = blockOn(stream.device, stream.index, machine.core.tail(stream.index), timeoutMs);
+  const empty = awaitAbort(stream, timeoutMs);
   if (empty) {
     stream.core.forgetErrors();
     setState(stream, state);
@@ -258,7 +285,7 @@ export function destroyStream(stream: AclStream, force: boolean): void {
   const blocked = stateOf(stream) !== StreamState.LIVE;
   if (force || blocked || !blockOn(device, index, machine.core.tail(index), Number.POSITIVE_INFINITY)) {
     abortStream(stream);
-    blockOn(device, index, machine.core.tail(index), Number.POSITIVE_INFINITY);
+    awaitAbort(stream, Number.POSITIVE_INFINITY);
   }
   // 0: a core has not let go of OWNER yet, which follows the fence within microseconds.
   while (machine.table(() => machine.core.destroyStream(index)) === 0) {

@@ -2,7 +2,7 @@
 import { Header, Layout, Stream, Task, TaskOp } from "../host/layout";
 import type { Machine } from "../host/machine";
 import type { AclDevice } from "./devices";
-import { drain, expectsMessages, nap } from "./process";
+import { askToLook, drain, expectsMessages, nap } from "./process";
 
 /** A function that this thread runs once the stream has reached `marker`. */
 export interface HostCall {
@@ -131,6 +131,9 @@ export function blockUntil(device: AclDevice, stream: number, sequence: number, 
     }
     if (driver.name === "threads") {
       drain();
+      if (!machine.opener) {
+        askToLook(device.index);
+      }
     } else if (driver.now() < sliceEnd && !serveHostCalls() && core.fence(stream) < sequence) {
       if (hasTimedWait(machine)) {
         passTime(machine, stream, STEP_MS);

@@ -2,6 +2,7 @@
 import type { Worker } from "node:worker_threads";
 import { AclError } from "../errors/acl-error";
 import { type Driver, LONGEST_TIMER_MS } from "./driver";
+import { birth } from "./host-threads";
 import { Core, CoreState, type DeviceState, Header, Layout, SCRATCH_BYTES } from "./layout";
 import type { Machine } from "./machine";
 import { adoptCoreKernels, coreKernels, moduleNow } from "./kernels";
@@ -23,6 +24,17 @@ const STOP_GRACE_MS = 500;
  */
 const BOOT_DELAY_MS = 250;
 
+/** While a terminated worker has not ended, a host that blocks looks this often whether it has. */
+const DYING_MS = 1;
+
+/** A worker that was told to end. `born` tells its thread from a later one with the same id. */
+interface Dying {
+  readonly seat: Seat;
+  readonly worker: Worker;
+  readonly tid: number;
+  readonly born: number;
+}
+
 interface Seat {
   readonly core: number;
   worker: Worker | undefined;
@@ -38,6 +50,7 @@ export class ThreadsDriver implements Driver {
   readonly #watchdog: Watchdog;
   readonly #spinUs: number;
   readonly #count: number;
+  #dying: Dying[] = [];
   #coresUp = 0;
   #watching = false;
   #stopping = false;
@@ -129,14 +142,17 @@ export class ThreadsDriver implements Driver {
 
   /** A worker has ended. Wanted (closing, replaced) or not: then its tile is finished as failed and another takes its seat. */
   #gone(seat: Seat, worker: Worker, failure: unknown): void {
+    if (seat.worker !== worker) {
+      return; // seen before, by a host that blocked
+    }
+    seat.worker = undefined;
     if (seat.up) {
       seat.up = false;
       this.#coresUp--;
     }
-    if (this.#stopping || seat.worker !== worker) {
+    if (this.#stopping) {
       return;
     }
-    seat.worker = undefined;
     if (this.#watchdog.bury(seat.core)) {
       void this.#boot(seat).catch(() => {});
     } else {
@@ -144,9 +160,30 @@ export class ThreadsDriver implements Driver {
     }
   }
 
-  /** The watchdog has won PHASE of this core to KILLED: it will touch nothing more. The exit listener does the rest. */
+  /** The watchdog has won PHASE of this core to KILLED: it will touch no table any more. The exit listener does the rest, or `#buryDead` if this thread blocks. */
   #replace(core: number): void {
-    void this.#seats[core]?.worker?.terminate();
+    const seat = this.#seats[core];
+    const worker = seat?.worker;
+    if (seat === undefined || worker === undefined) {
+      return;
+    }
+    const tid = this.#machine.words[(Layout.CORES + core * Core.SIZE + Core.TID) >> 2]!;
+    const born = tid === 0 ? undefined : birth(tid);
+    void worker.terminate();
+    if (born !== undefined) {
+      this.#dying.push({ seat, worker, tid, born });
+    }
+  }
+
+  /** A blocked thread hears of no exit event, but sees when the system's thread is no more. */
+  #buryDead(): void {
+    if (this.#dying.length > 0) {
+      const dead = this.#dying.filter(({ tid, born }) => birth(tid) !== born);
+      this.#dying = this.#dying.filter((one) => !dead.includes(one));
+      for (const { seat, worker } of dead) {
+        this.#gone(seat, worker, undefined);
+      }
+    }
   }
 
   /** Fault injection: kills `core` if it is inside a kernel, as the watchdog does. */
@@ -210,7 +247,8 @@ export class ThreadsDriver implements Driver {
           return false;
         }
         // No core is up yet: their boot needs nothing of this thread, so sleeping is enough.
-        Atomics.wait(ints, HOST_BELL, seen, Math.min(leftMs, this.#machine.opener ? this.#watchdog.periodMs : SLEEP_MS));
+        const napMs = this.#machine.opener ? this.#watchdog.periodMs : SLEEP_MS;
+        Atomics.wait(ints, HOST_BELL, seen, Math.min(leftMs, this.#dying.length > 0 ? DYING_MS : napMs));
         this.#machine.checkAlive();
         if (this.#machine.lost !== undefined) {
           return false;
@@ -230,6 +268,7 @@ export class ThreadsDriver implements Driver {
   check(): void {
     if (this.#count > 0 && !this.#stopping) {
       this.#watchdog.look(this.#count);
+      this.#buryDead();
     }
   }
 

@@ -15,7 +15,7 @@ export interface SystemThread {
 const START_TIME_FIELD = 22;
 
 /** Start time of thread `tid` of this process in clock ticks; undefined if there is no such thread. */
-function birth(tid: number): number | undefined {
+export function birth(tid: number): number | undefined {
   try {
     const stat = fs.readFileSync(`/proc/self/task/${tid}/stat`, "latin1");
     // The name (field 2) may hold spaces and brackets: count from its last bracket.

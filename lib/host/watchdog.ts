@@ -60,7 +60,9 @@ export class Watchdog {
     }
     const stuckMs = now - sight.sinceMs;
     const limitMs = this.#limitOf(at);
-    if (stuckMs < limitMs) {
+    // Somebody wants a user's kernel stopped before its time: an abort.
+    const unwanted = Atomics.load(ints, at + (Core.POISON >> 2)) !== 0 && this.#isUserKernel(at);
+    if (stuckMs < limitMs && !unwanted && !sight.poisoned) {
       return;
     }
     if (!sight.poisoned) {
@@ -74,10 +76,15 @@ export class Watchdog {
 
   /** A launch may bring its own limit. The core has not left KERNEL since its beat was seen, so its instruction is still there. */
   #limitOf(at: number): number {
+    const { words } = this.#machine;
+    const own = this.#isUserKernel(at) ? words[((words[at + (Core.INSTRUCTION >> 2)] as number) + Instruction.P1) >> 2] : 0;
+    return own || this.#limitMs;
+  }
+
+  #isUserKernel(at: number): boolean {
     const { words, bytes } = this.#machine;
     const instruction = words[at + (Core.INSTRUCTION >> 2)] as number;
-    const own = instruction !== 0 && bytes[instruction] === Opcode.KERNEL ? words[(instruction + Instruction.P1) >> 2] : 0;
-    return own || this.#limitMs;
+    return instruction !== 0 && bytes[instruction] === Opcode.KERNEL;
   }
 
   /** Wins `core` from KERNEL to KILLED and has its worker ended. False if it is in no kernel (any more). */

@@ -3,6 +3,7 @@
  * It gets everything through workerData. `loop` parks inside WebAssembly, so the worker's own event loop never runs while the device is open.
  */
 import type { CoreKernels } from "./kernels";
+import { Core, Layout } from "./layout";
 import { USER_KERNELS } from "./user-kernel";
 
 export interface CoreBoot {
@@ -37,6 +38,10 @@ const core = new WebAssembly.Instance(d.module, {
   env: { memory: d.memory, clock: () => base + performance.now() * 1e3, kernel: userKernels(d.memory) },
 }).exports;
 core.bindCore(d.core);
+try {
+  const tid = Number(require("node:fs").readlinkSync("/proc/thread-self").split("/").pop());
+  Atomics.store(new Int32Array(d.memory.buffer), ${Layout.CORES >> 2} + d.core * ${Core.SIZE >> 2} + ${Core.TID >> 2}, tid);
+} catch {} // not Linux: a host that blocks cannot see this thread end
 parentPort.postMessage(0);
 let trapped, pending = false;
 for (;;) {

@@ -62,6 +62,11 @@ export class ContextCore {
     }
   }
 
+  /** Whether STOP mode has latched a failure. */
+  get latched(): boolean {
+    return Atomics.load(this.device.machine.words, this.#at + (Context.ERROR >> 2)) !== 0;
+  }
+
   get stops(): boolean {
     return this.device.machine.words[this.#at + (Context.MODE >> 2)] === FailureMode.STOP;
   }

@@ -7,6 +7,7 @@ import { current, defaultStreamOf } from "../contexts";
 import { Shared, StreamWord } from "../devices";
 import {
   abortStream,
+  awaitAbort,
   ALL_STREAM_FLAGS,
   type AclStream,
   anyStream,
@@ -28,6 +29,8 @@ import { StateCallbacks } from "../states";
 import { call } from "../table";
 
 const LOWEST_PRIORITY = 7;
+/** A kernel that does not poll is killed after a quarter of a second; beyond this something else is wrong. */
+const ABORT_MS = 10_000;
 enum Mode {
   CONTINUE,
   STOP,
@@ -226,8 +229,15 @@ export const streamCalls = {
     c: "aclrtStreamAbort",
     args: [handle("stream")],
     returns: "ret",
-    doc: "Drops running and queued tasks; later synchronizations give 107023.",
-    run: (stream): void => abortStream(ownStream(stream, "stream_abort")),
+    doc: "Drops running and queued tasks, and returns when nothing runs any more; later synchronizations give 107023.",
+    blocks: true,
+    run(handle): void {
+      const stream = ownStream(handle, "stream_abort");
+      abortStream(stream);
+      if (!awaitAbort(stream, ABORT_MS)) {
+        throw new AclError(107035, `stream_abort: ${stream.core.name} does not stop within ${ABORT_MS} ms; reset the device by force`);
+      }
+    },
   }),
   set_stream_attribute: call({
     c: "aclrtSetStreamAttribute",
