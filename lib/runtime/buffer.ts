@@ -1,15 +1,43 @@
 /** Handles of device memory and of pinned host memory. */
 import "./symbols";
 import { invalidParam, kindOf } from "../errors/make";
+import type { DeviceCore } from "./device-core";
 import { deviceAddress, hostAddress } from "./address";
 import { type BufferCore, coreOf, make, isObject, noHandle } from "./internals";
 import { arrayOf, dtypeEntry, type TensorData } from "./tensor";
 import type { DtypeName } from "../graph/dtype";
 
-/** Gives memory back whose handle was forgotten. One per device, so that nothing global holds on to a device that is closed. */
-function forgottenOf({ device }: BufferCore): FinalizationRegistry<BufferCore> {
-  device.forgotten ??= new FinalizationRegistry<BufferCore>(freeBuffer);
-  return device.forgotten;
+/**
+ * What the garbage collector is asked to tell of. Its records are old from the start and keep what they name until the whole heap is marked, even when
+ * they are not wanted any more: so they name this, which lets go of the buffer, and with it of the device.
+ */
+export interface Watch {
+  core: BufferCore | undefined;
+}
+
+/** Gives memory back whose handle was forgotten. */
+const forgotten = new FinalizationRegistry<Watch>(({ core }) => core && freeBuffer(core));
+
+function watch(handle: DeviceBuffer, core: BufferCore): void {
+  const token = { core };
+  core.device.watched.set(core, token);
+  forgotten.register(handle, token, token);
+}
+
+function unwatch(core: BufferCore): void {
+  const token = core.device.watched.get(core);
+  if (token !== undefined) {
+    core.device.watched.delete(core);
+    token.core = undefined;
+    forgotten.unregister(token);
+  }
+}
+
+/** The device is closed: nothing of it is given back one by one. */
+export function unwatchAll(device: DeviceCore): void {
+  for (const core of device.watched.keys()) {
+    unwatch(core);
+  }
 }
 
 function freeBuffer(core: BufferCore): void {
@@ -17,6 +45,7 @@ function freeBuffer(core: BufferCore): void {
     return;
   }
   core.live = false;
+  unwatch(core);
   if (core.owned && core.device.machine.lost === undefined) {
     core.device.releaseBehind(core.offset);
   }
@@ -43,14 +72,14 @@ export class DeviceBuffer {
   protected constructor(core: unknown) {
     this.#core = core as BufferCore;
     if (this.#core.owned) {
-      forgottenOf(this.#core).register(this, this.#core, this);
+      watch(this, this.#core);
     }
   }
 
   /** A plain number below 2^53 that tells the device: addresses in the range may be computed from it and passed to copies. */
   get address(): number {
     const { device, offset, pinned } = this.#core;
-    device.forgotten?.unregister(this); // a number is out that no garbage collection sees: only `dispose` frees it now
+    unwatch(this.#core); // a number is out that no garbage collection sees: only `dispose` frees it now
     return pinned ? hostAddress(device.index, offset) : deviceAddress(device.index, offset);
   }
 
@@ -111,7 +140,6 @@ export class DeviceBuffer {
 
   /** Frees the memory; a second call does nothing. @see CANN aclrtFree, aclrtFreeHost */
   dispose(): void {
-    this.#core.device.forgotten?.unregister(this);
     freeBuffer(this.#core);
   }
 

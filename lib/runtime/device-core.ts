@@ -8,7 +8,7 @@ import { ContextCore } from "./context-core";
 import { type BufferCore, coreOf } from "./internals";
 import { DEVICE_LIMIT, type DeviceOptions, resolveOptions, type ResolvedOptions } from "./options";
 import { Staging } from "./staging";
-import type { DeviceBuffer } from "./buffer";
+import { type DeviceBuffer, unwatchAll, type Watch } from "./buffer";
 
 /** Devices that this thread has open, by index. */
 export const openDevices = new Map<number, DeviceCore>();
@@ -31,8 +31,8 @@ const ATTACHED: ResolvedOptions = {
 };
 
 export class DeviceCore {
-  /** Buffers whose handles may be forgotten; see buffer.ts. */
-  forgotten: FinalizationRegistry<BufferCore> | undefined;
+  /** Buffers that are freed when their handles are forgotten; see buffer.ts. */
+  readonly watched = new Map<BufferCore, Watch>();
   readonly machine: Machine;
   readonly index: number;
   readonly options: ResolvedOptions;
@@ -173,6 +173,7 @@ export class DeviceCore {
       }
     }
     await this.machine.close("it was closed");
+    unwatchAll(this);
   }
 
   async #drain(timeoutMs: number): Promise<void> {

@@ -55,11 +55,11 @@ export interface RunSyncOptions {
 const LOAD_NAMES: readonly (keyof LoadOptions)[] = ["device", "shapes", "frames", "programs", "folder", "disable", "signal", "onProgress"];
 const RUN_NAMES: readonly (keyof RunOptions)[] = ["stream", "signal", "outputs"];
 
-/** A handle that was forgotten lets go of its model. */
-const forgotten = new FinalizationRegistry<Model>((model) => model.drop());
+/** A handle that was forgotten lets go of its model. The place is emptied when it is not forgotten: see `Watch` in buffer.ts. */
+const forgotten = new FinalizationRegistry<{ model: Model | undefined }>(({ model }) => model?.drop());
 
 export class Executor {
-  #model: Model | undefined;
+  readonly #place: { model: Model | undefined };
   readonly #name: string;
   readonly #info: ModelInfo;
 
@@ -68,10 +68,10 @@ export class Executor {
   }
 
   private constructor(model: Model) {
-    this.#model = model;
+    this.#place = { model };
     this.#name = model.name;
     this.#info = model.info;
-    forgotten.register(this, model, this);
+    forgotten.register(this, this.#place, this.#place);
   }
 
   /**
@@ -112,7 +112,7 @@ export class Executor {
   }
 
   get disposed(): boolean {
-    return this.#model === undefined;
+    return this.#place.model === undefined;
   }
 
   /** Dims of the outputs for the shapes of the latest run (or load). */
@@ -134,7 +134,7 @@ export class Executor {
   }
 
   #use(): Model {
-    const model = this.#model;
+    const { model } = this.#place;
     if (model === undefined) {
       throw invalidHandle(`the executor of ${this.#name} was disposed; load the model again`);
     }
@@ -284,10 +284,10 @@ export class Executor {
 
   /** Lets go of the model; memory goes back when its last executor does and no run is in flight. A second call does nothing. */
   dispose(): void {
-    const model = this.#model;
+    const { model } = this.#place;
     if (model !== undefined) {
-      this.#model = undefined;
-      forgotten.unregister(this);
+      this.#place.model = undefined;
+      forgotten.unregister(this.#place);
       model.drop();
     }
   }
