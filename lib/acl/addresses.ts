@@ -44,6 +44,9 @@ function unalias(address: number, sizeBytes: number): number {
 
 /** Finds what `pointer` points to and checks that `sizeBytes` are there. @throws AclError 107000 that says what is wrong with the address */
 export function resolve(pointer: Pointer, sizeBytes: number, what: string): Spot {
+  if (sizeBytes < 0) {
+    throw invalidParam(`${what}: ${sizeBytes} bytes; pass a size from 0 up`);
+  }
   if (typeof pointer !== "number") {
     return resolveView(pointer, sizeBytes, what);
   }

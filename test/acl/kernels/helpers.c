@@ -51,3 +51,8 @@ KERNEL void PrintHello(void) {
   static const char text[] = "Hello from C\n";
   print(text, sizeof text - 1);
 }
+
+/* Never ends and never polls. */
+KERNEL void Runaway(volatile u32 *x) {
+  while (*x != 0xffffffff) {}
+}
