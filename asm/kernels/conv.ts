@@ -5,8 +5,8 @@
  */
 import { Instruction } from "../abi/program";
 import { ConvBlock, ConvMode } from "../abi/isa";
-import { canonicalF32 } from "../micro/load";
 import { convolve, depthwise, depthwiseRow, gemm, panelColumns } from "../micro/module";
+import { biasOf, greatestOf, leastOf } from "./closing";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, record, stride } from "./view";
 import {
@@ -44,6 +44,10 @@ let taps: u32 = 0;
 /** A kernel row is one run of the source. */
 let dense: bool = false;
 let buffer: usize = 0;
+/** What sums start from and end between: see closing.ts. */
+let bias: usize = 0;
+let least: f32 = NaN;
+let greatest: f32 = NaN;
 
 /** Adds `bytes` to every entry of the table that is no padding. */
 function shiftTable(pixels: u32, bytes: usize): void {
@@ -63,35 +67,36 @@ function groupColumns(group: u32, j: u32, last: u32, first: u32, pixels: u32, pl
   const panelPitch = <usize>(depth * panel) << 2;
   const panels = weights + ((columns + panel - 1) / panel * group + j / panel) * panelPitch;
   const c = place + (<usize>(group * columns + j) << 2);
+  const start = bias != 0 ? bias + (<usize>(group * columns + j) << 2) : 0;
   const bytes = <usize>channels << 2;
   const table = buffer + TABLE, tablePitch = <usize>pixels << 2;
   if (mode == ConvMode.GATHER) {
     movePixel(target, first);
     gatherWindows(buffer + GATHERED, pixels, bytes, group * bytes, dense);
-    gemm(pixels, last - j, depth, buffer + GATHERED, <usize>depth << 2, panels, panelPitch, c, pitch, 1);
+    gemm(pixels, last - j, depth, buffer + GATHERED, <usize>depth << 2, panels, panelPitch, c, pitch, 1, start, least, greatest);
   } else if (mode == ConvMode.RUNS) {
     const width = kernelSize(2);
     movePixel(target, first);
     listRuns(pixels, table, tablePitch, width * bytes, buffer + ZERO, buffer + GATHERED);
-    convolve(pixels, last - j, taps / width, width * channels, table, tablePitch, panels, panelPitch, c, pitch, 1);
+    convolve(pixels, last - j, taps / width, width * channels, table, tablePitch, panels, panelPitch, c, pitch, 1, start, least, greatest);
   } else {
     if (group == 0) {
       movePixel(target, first);
       listWindows(pixels, table, tablePitch, buffer + ZERO);
     } else shiftTable(pixels, bytes);
-    convolve(pixels, last - j, taps, channels, table, tablePitch, panels, panelPitch, c, pitch, 1);
+    convolve(pixels, last - j, taps, channels, table, tablePitch, panels, panelPitch, c, pitch, 1, start, least, greatest);
   }
 }
 
-/** Depthwise, any window: through the table of taps. */
-function depthwiseTaps(pixels: u32, place: usize, pitch: usize): void {
+/** Depthwise, any window: through the table of taps. `weights` and `bias` are those of the first of the `channels`. */
+function depthwiseTaps(pixels: u32, channels: u32, place: usize, pitch: usize): void {
   const table = buffer + TABLE, tablePitch = <usize>pixels << 2;
   listWindows(pixels, table, tablePitch, buffer + ZERO);
-  depthwise(pixels, inputs, taps, table, tablePitch, weights, buffer + ZERO, place, pitch);
+  depthwise(pixels, channels, taps, table, tablePitch, weights, bias, place, pitch, <usize>outputs << 2, least, greatest);
 }
 
 /** Depthwise: runs of pixels whose windows lie inside go row by row where the micro module has a form for them. */
-function depthwisePixels(first: u32, pixels: u32, place: usize, pitch: usize): void {
+function depthwisePixels(first: u32, pixels: u32, channels: u32, place: usize, pitch: usize): void {
   const step = load<u32>(block + ConvBlock.STRIDES, 8);
   const square = taps == 9 && kernelSize(1) == 3 && kernelSize(2) == 3;
   const plain = square && step <= 2 && load<u32>(block + ConvBlock.DILATIONS, 4) == 1 && load<u32>(block + ConvBlock.DILATIONS, 8) == 1;
@@ -100,10 +105,12 @@ function depthwisePixels(first: u32, pixels: u32, place: usize, pitch: usize): v
     let count = plain ? insidePixels(pixels) : 0;
     if (
       count == 0 ||
-      depthwiseRow(3, step, count, inputs, windowStart(), stride(source, 2), stride(source, 3), weights, buffer + ZERO, place, pitch) == 0
+      depthwiseRow(
+        3, step, count, channels, windowStart(), stride(source, 2), stride(source, 3), weights, bias, place, pitch, <usize>outputs << 2, least, greatest,
+      ) == 0
     ) {
       if (count == 0) count = plain ? max<u32>(1, edgePixels(pixels)) : min<u32>(pixels, restOfRow());
-      depthwiseTaps(count, place, pitch);
+      depthwiseTaps(count, channels, place, pitch);
     } else for (let p: u32 = 0; p < count; p++) nextPixel();
     place += count * pitch;
     pixels -= count;
@@ -132,6 +139,7 @@ function openConv(program: usize, instruction: usize, frame: usize, scratch: usi
   mode = load<u32>(block, ConvBlock.MODE);
   inputs = dim(source, 4);
   outputs = dim(target, 4);
+  bias = biasOf(program, instruction, frame), least = leastOf(instruction), greatest = greatestOf(instruction);
   openWindow(block, source, addressOf(source, frame));
   taps = tapCount();
   dense = groups == 1 && load<u32>(block + ConvBlock.DILATIONS, 8) == 1 && (stride(source, 3) == <i32>(inputs << 2) || dim(source, 3) == 1);
@@ -152,6 +160,13 @@ export function runConv(program: usize, instruction: usize, tile: u32, frame: us
   const to = min<u32>(from + pixelsPerTile, pixels), j1 = min<u32>(j0 + columnsPerTile, n);
   memory.fill(scratch + ZERO, 0, min<usize>(ZERO_BYTES, (<usize>inputs << 2) * (mode == ConvMode.RUNS ? kernelSize(2) : 1)));
   const together = pixelsTogether();
+  if (mode == ConvMode.DEPTHWISE) {
+    // The tile's own channels: everything that has one place per channel begins there.
+    const shift = <usize>j0 << 2;
+    openWindow(block, source, addressOf(source, frame) + shift);
+    weights += shift;
+    bias = bias != 0 ? bias + shift : scratch + ZERO;
+  }
   const even = evenPitch(target);
   const pitch = even == 0 ? stride(target, 3) : even;
   const first = addressOf(target, frame);
@@ -161,12 +176,11 @@ export function runConv(program: usize, instruction: usize, tile: u32, frame: us
     const place = first + movePixel(target, p);
     count = min<u32>(together, to - p);
     if (even == 0) count = min<u32>(count, restOfRow());
-    if (mode == ConvMode.DEPTHWISE) depthwisePixels(p, count, place, pitch);
+    if (mode == ConvMode.DEPTHWISE) depthwisePixels(p, count, j1 - j0, place + (<usize>j0 << 2), pitch);
     else if (groups == 1) groupColumns(0, j0, j1, p, count, place, pitch);
     else for (let g: u32 = 0; g < groups; g++) groupColumns(g, 0, n / groups, p, count, place, pitch);
-    if (epilogue == 0) {
-      for (let r: u32 = 0; r < count; r++) canonicalF32(place + <usize>(<i32>r * pitch) + (<usize>j0 << 2), j1 - j0);
-    } else if (j0 == 0 && j1 == n) runStrip(program, program + epilogue, frame, p * n, (p + count) * n, 0, scratch);
+    if (epilogue == 0) continue;
+    if (j0 == 0 && j1 == n) runStrip(program, program + epilogue, frame, p * n, (p + count) * n, 0, scratch);
     else for (let r = p; r < p + count; r++) runStrip(program, program + epilogue, frame, r * n + j0, r * n + j1, 0, scratch);
   }
 }

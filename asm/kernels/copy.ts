@@ -6,34 +6,50 @@ import { Instruction } from "../abi/program";
 import { sizeShift } from "../micro/load";
 import { addressOf, dim, dtypeOf, elementCount, moveRun, offsetAt, rank, record, stride } from "./view";
 
+/** Columns of a transpose at a time: their source lines stay in the first-level cache while the rows go by, and a row gets whole cache lines. */
+const TRANSPOSE_COLUMNS: u32 = 32;
+
 /** Transposes 4-byte elements: target row r takes source column r. `targetPitch` and `sourcePitch` are bytes between rows. */
 export function transpose4(target: usize, targetPitch: i32, source: usize, sourcePitch: i32, rows: u32, columns: u32): void {
-  let row: u32 = 0;
-  for (; row + 4 <= rows; row += 4) {
-    let s = source + (<usize>row << 2);
-    let t = target + <usize>(<i32>row * targetPitch);
-    let column: u32 = 0;
-    for (; column + 4 <= columns; column += 4) {
-      const a = v128.load(s), b = v128.load(s + sourcePitch), c = v128.load(s + 2 * sourcePitch), d = v128.load(s + 3 * sourcePitch);
-      const ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5), cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
-      const ef = v128.shuffle<i32>(a, b, 2, 6, 3, 7), gh = v128.shuffle<i32>(c, d, 2, 6, 3, 7);
-      v128.store(t, v128.shuffle<i64>(ab, cd, 0, 2));
-      v128.store(t + targetPitch, v128.shuffle<i64>(ab, cd, 1, 3));
-      v128.store(t + 2 * targetPitch, v128.shuffle<i64>(ef, gh, 0, 2));
-      v128.store(t + 3 * targetPitch, v128.shuffle<i64>(ef, gh, 1, 3));
-      s += 4 * sourcePitch;
-      t += 16;
+  for (let column: u32 = 0; column < columns; column += TRANSPOSE_COLUMNS) {
+    const width = min<u32>(TRANSPOSE_COLUMNS, columns - column);
+    let s = source + <usize>(<i32>column * sourcePitch);
+    let t = target + (<usize>column << 2);
+    let left = rows;
+    for (; left >= 4; left -= 4) {
+      transposeRows(t, targetPitch, s, sourcePitch, width);
+      s += 16;
+      t += 4 * targetPitch;
     }
-    for (; column < columns; column++) {
-      store<u32>(t, load<u32>(s));
-      store<u32>(t + targetPitch, load<u32>(s, 4));
-      store<u32>(t + 2 * targetPitch, load<u32>(s, 8));
-      store<u32>(t + 3 * targetPitch, load<u32>(s, 12));
-      s += sourcePitch;
-      t += 4;
+    for (; left > 0; left--) {
+      moveRun(2, t, 4, s, sourcePitch, width);
+      s += 4;
+      t += targetPitch;
     }
   }
-  for (; row < rows; row++) moveRun(2, target + <usize>(<i32>row * targetPitch), 4, source + (<usize>row << 2), sourcePitch, columns);
+}
+
+/** Four rows of a transpose. */
+function transposeRows(t: usize, targetPitch: i32, s: usize, sourcePitch: i32, columns: u32): void {
+  for (; columns >= 4; columns -= 4) {
+    const a = v128.load(s), b = v128.load(s + sourcePitch), c = v128.load(s + 2 * sourcePitch), d = v128.load(s + 3 * sourcePitch);
+    const ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5), cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
+    const ef = v128.shuffle<i32>(a, b, 2, 6, 3, 7), gh = v128.shuffle<i32>(c, d, 2, 6, 3, 7);
+    v128.store(t, v128.shuffle<i64>(ab, cd, 0, 2));
+    v128.store(t + targetPitch, v128.shuffle<i64>(ab, cd, 1, 3));
+    v128.store(t + 2 * targetPitch, v128.shuffle<i64>(ef, gh, 0, 2));
+    v128.store(t + 3 * targetPitch, v128.shuffle<i64>(ef, gh, 1, 3));
+    s += 4 * sourcePitch;
+    t += 16;
+  }
+  for (; columns > 0; columns--) {
+    store<u32>(t, load<u32>(s));
+    store<u32>(t + targetPitch, load<u32>(s, 4));
+    store<u32>(t + 2 * targetPitch, load<u32>(s, 8));
+    store<u32>(t + 3 * targetPitch, load<u32>(s, 12));
+    s += sourcePitch;
+    t += 4;
+  }
 }
 
 /** Other element sizes: columns in blocks whose source lines stay in L1 while the rows go by. */

@@ -4,6 +4,7 @@
  */
 import { Dtype, Instruction } from "../abi/program";
 import { canonicalF32, canonicalF64 } from "../micro/load";
+import { biasOf, greatestOf, leastOf } from "./closing";
 import { transpose4 } from "./copy";
 import { gemm, pack, panelColumns } from "../micro/module";
 import { runStrip, STRIP_SCRATCH } from "./strip";
@@ -30,6 +31,10 @@ let depth: u32 = 0;
 let c: usize = 0;
 let cRow: i32 = 0;
 let cStep: i32 = 0;
+/** What f32 sums start from and end between: see closing.ts. */
+let bias: usize = 0;
+let least: f32 = NaN;
+let greatest: f32 = NaN;
 
 /** Columns [j, last) of B over k [from, from + count) as panels, zeros behind the last column. */
 function packColumns(target: usize, j: u32, last: u32, from: u32, count: u32): void {
@@ -71,14 +76,18 @@ function productF32(i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
   const panel = panelColumns(), panelBytes = <usize>panel << 2;
   const place = c + <usize>(<i32>i * cRow);
   if (packed && aStep == 4) {
-    gemm(end - i, last - j, depth, a + <usize>(<i32>i * aRow), aRow, b + <usize>(j / panel) * depth * panelBytes, depth * panelBytes, place + (<usize>j << 2), cRow, 1);
+    const panels = b + <usize>(j / panel) * depth * panelBytes, start = bias != 0 ? bias + (<usize>j << 2) : 0;
+    gemm(
+      end - i, last - j, depth, a + <usize>(<i32>i * aRow), aRow, panels, depth * panelBytes, place + (<usize>j << 2), cRow, 1, start, least, greatest,
+    );
     return;
   }
   for (let column = j; column < last; column += COLUMNS) {
-    const stop = min<u32>(column + COLUMNS, last);
+    const stop = min<u32>(column + COLUMNS, last), start = bias != 0 ? bias + (<usize>column << 2) : 0;
     let from: u32 = 0;
     do {
-      const count = min<u32>(DEPTH, depth - from);
+      const count = min<u32>(DEPTH, depth - from), whole = from + count == depth;
+      const low = whole ? least : NaN, high = whole ? greatest : NaN;
       const panels = packed ? b + (<usize>(column / panel) * depth + from) * panelBytes : scratch + PANELS;
       const pitch = (packed ? depth : count) * panelBytes;
       if (!packed) packColumns(panels, column, stop, from, count);
@@ -86,11 +95,13 @@ function productF32(i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
         const rows = min<u32>(ROWS, end - r);
         const to = c + <usize>(<i32>r * cRow) + (<usize>column << 2);
         if (aStep == 4) {
-          gemm(rows, stop - column, count, a + <usize>(<i32>r * aRow) + (<usize>from << 2), aRow, panels, pitch, to, cRow, u32(from == 0));
+          gemm(
+            rows, stop - column, count, a + <usize>(<i32>r * aRow) + (<usize>from << 2), aRow, panels, pitch, to, cRow, u32(from == 0), start, low, high,
+          );
           continue;
         }
         packRows(scratch + ROWS_OF_A, r, rows, from, count);
-        gemm(rows, stop - column, count, scratch + ROWS_OF_A, <usize>count << 2, panels, pitch, to, cRow, u32(from == 0));
+        gemm(rows, stop - column, count, scratch + ROWS_OF_A, <usize>count << 2, panels, pitch, to, cRow, u32(from == 0), start, low, high);
       }
       from += DEPTH;
     } while (from < depth);
@@ -116,34 +127,19 @@ function blockPlain<T>(i: u32, end: u32, j: u32, last: u32): void {
   }
 }
 
-/** True if f32 rows lie in C as `canonicalF32` wants them: then the caller runs it. */
-function block(dtype: u32, i: u32, end: u32, j: u32, last: u32, scratch: usize): bool {
+function block(dtype: u32, i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
   switch (<i32>dtype) {
-    case Dtype.FLOAT32:
-      if (packed || cStep == 4) {
-        productF32(i, end, j, last, scratch);
-        return true;
-      }
-      blockPlain<f32>(i, end, j, last);
-      break;
+    case Dtype.FLOAT32: packed || cStep == 4 ? productF32(i, end, j, last, scratch) : blockPlain<f32>(i, end, j, last); break;
     case Dtype.FLOAT64: blockPlain<f64>(i, end, j, last); break;
     case Dtype.INT32: case Dtype.UINT32: blockPlain<i32>(i, end, j, last); break;
     default: blockPlain<i64>(i, end, j, last);
   }
-  return false;
 }
 
-/** Rows [i, end) x columns [j, last): the epilogue, or one form of NaN. The epilogue's own stores see to that too. */
+/** The epilogue over rows [i, end) x columns [j, last). */
 function finish(program: usize, epilogue: u32, frame: usize, row: u32, n: u32, i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
-  const whole = j == 0 && last == n;
-  if (epilogue != 0) {
-    if (whole) runStrip(program, program + epilogue, frame, (row + i) * n, (row + end) * n, 0, scratch);
-    else for (let r = row + i; r < row + end; r++) runStrip(program, program + epilogue, frame, r * n + j, r * n + last, 0, scratch);
-    return;
-  }
-  const place = c + <usize>(<i32>i * cRow) + (<usize>j << 2);
-  if (cRow == <i32>((last - j) << 2)) canonicalF32(place, (end - i) * (last - j));
-  else for (let r: u32 = 0; r < end - i; r++) canonicalF32(place + <usize>(<i32>r * cRow), last - j);
+  if (j == 0 && last == n) runStrip(program, program + epilogue, frame, (row + i) * n, (row + end) * n, 0, scratch);
+  else for (let r = row + i; r < row + end; r++) runStrip(program, program + epilogue, frame, r * n + j, r * n + last, 0, scratch);
 }
 
 export function runMatmul(program: usize, instruction: usize, tile: u32, frame: usize, scratch: usize): void {
@@ -167,6 +163,7 @@ export function runMatmul(program: usize, instruction: usize, tile: u32, frame: 
   aRow = stride(left, outer), aStep = stride(left, outer + 1);
   bRow = packed ? 0 : stride(right, outer), bStep = packed ? 0 : stride(right, outer + 1);
   cRow = stride(target, outer), cStep = stride(target, outer + 1);
+  bias = biasOf(program, instruction, frame), least = leastOf(instruction), greatest = greatestOf(instruction);
   const epilogue = load<u32>(instruction, Instruction.BLOCK);
   // B that is packed here is packed once for all rows of the tile; with panels from the model, C goes through the caches by ROWS.
   const height = packed ? ROWS : i1 - i0;
@@ -176,8 +173,8 @@ export function runMatmul(program: usize, instruction: usize, tile: u32, frame: 
     c = addressOf(target, frame) + offsetAt(target, outer, batch);
     for (let i = i0; i < i1; i += height) {
       const end = min<u32>(i + height, i1);
-      const rows = block(dtypeOf(target), i, end, j0, j1, scratch);
-      if (rows || epilogue != 0) finish(program, epilogue, frame, batch * m, n, i, end, j0, j1, scratch);
+      block(dtypeOf(target), i, end, j0, j1, scratch);
+      if (epilogue != 0) finish(program, epilogue, frame, batch * m, n, i, end, j0, j1, scratch);
     }
   }
 }

@@ -2,8 +2,8 @@
 import { KERNEL_SCRATCH_BYTES } from "../abi/device";
 import { Instruction } from "../abi/program";
 import { ConvBlock } from "../abi/isa";
-import { canonicalF32 } from "../micro/load";
 import { winogradConvolve } from "../micro/module";
+import { biasOf, greatestOf, leastOf } from "./closing";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, record, stride } from "./view";
 
@@ -36,20 +36,18 @@ export function runWinograd(program: usize, instruction: usize, tile: u32, frame
   const together = tilesTogether(inputs, outputs);
   const rows = max<u32>(1, together / across);
   const epilogue = load<u32>(instruction, Instruction.BLOCK);
+  const bias = biasOf(program, instruction, frame), least = leastOf(instruction), greatest = greatestOf(instruction);
   for (let row = tile % perSample * rowsPerTile; row < last; row += rows) {
     const end = min<u32>(row + rows, last);
     for (let first = row * across; first < end * across; first += together) {
       const count = min<u32>(together, end * across - first);
       winogradConvolve(
         from, dim(source, 2), dim(source, 3), inputs, padTop, padLeft, weights, to, height, width, outputs, pitch, first, count, scratch + WORK,
+        bias, least, greatest,
       );
     }
-    const y = row * 4, pixels = (min<u32>(end * 4, height) - y) * width;
-    if (epilogue != 0) {
-      const at = (sample * height + y) * width;
-      runStrip(program, program + epilogue, frame, at * outputs, (at + pixels) * outputs, 0, scratch);
-    } else {
-      for (let p: u32 = 0; p < pixels; p++) canonicalF32(to + (<usize>(y * width + p) * pitch), outputs);
-    }
+    if (epilogue == 0) continue;
+    const at = (sample * height + row * 4) * width, pixels = (min<u32>(end * 4, height) - row * 4) * width;
+    runStrip(program, program + epilogue, frame, at * outputs, (at + pixels) * outputs, 0, scratch);
   }
 }

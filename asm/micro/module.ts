@@ -14,20 +14,22 @@ export declare function pack(source: usize, rowPitch: usize, columnPitch: usize,
 @external("micro", "gemm")
 export declare function gemm(
   rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize, first: u32,
+  bias: usize, least: f32, greatest: f32,
 ): void;
 @external("micro", "convolve")
 export declare function convolve(
   rows: u32, columns: u32, segments: u32, depth: u32, table: usize, tablePitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize,
-  first: u32,
+  first: u32, bias: usize, least: f32, greatest: f32,
 ): void;
 @external("micro", "depthwise")
 export declare function depthwise(
   pixels: u32, channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize,
+  weightPitch: usize, least: f32, greatest: f32,
 ): void;
 @external("micro", "depthwiseRow")
 export declare function depthwiseRow(
   kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize,
-  target: usize, targetPitch: usize,
+  target: usize, targetPitch: usize, weightPitch: usize, least: f32, greatest: f32,
 ): u32;
 @external("micro", "winogradInput")
 export declare function winogradInput(
@@ -37,6 +39,7 @@ export declare function winogradInput(
 @external("micro", "winogradOutput")
 export declare function winogradOutput(
   source: usize, plane: usize, channels: u32, across: u32, first: u32, count: u32, target: usize, height: u32, width: u32, pixelPitch: usize,
+  bias: usize, least: f32, greatest: f32,
 ): void;
 @external("micro", "winogradWeights")
 export declare function winogradWeights(
@@ -47,7 +50,7 @@ export declare function winogradWork(inputs: u32, outputs: u32, count: u32): usi
 @external("micro", "winogradConvolve")
 export declare function winogradConvolve(
   source: usize, height: u32, width: u32, inputs: u32, padTop: u32, padLeft: u32, weights: usize, target: usize, outHeight: u32, outWidth: u32,
-  outputs: u32, targetPitch: usize, first: u32, count: u32, work: usize,
+  outputs: u32, targetPitch: usize, first: u32, count: u32, work: usize, bias: usize, least: f32, greatest: f32,
 ): void;
 @external("micro", "strip")
 export declare function strip(code: u32, target: usize, end: usize, a: usize, aStep: usize, b: usize, bStep: usize, c: usize, cStep: usize): u32;

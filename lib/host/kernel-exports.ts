@@ -7,7 +7,8 @@ export interface KernelExports {
   /** Gives the instance its scratch (64-aligned, its own). Once, before anything else. */
   bind(scratch: number): void;
 
-  // ---- f32 products over packed panels
+  // ---- f32 products over packed panels. `bias`: where sums start, 0 or left out: at zeros. Results lie between `least` and `greatest`; NaN or left
+  // out: no limit.
   panelColumns(): number;
   tileRows(): number;
   chooseRows(rows: number): void;
@@ -23,6 +24,9 @@ export interface KernelExports {
     c: number,
     cPitch: number,
     first: number,
+    bias?: number,
+    least?: number,
+    greatest?: number,
   ): void;
   convolve(
     rows: number,
@@ -36,6 +40,9 @@ export interface KernelExports {
     c: number,
     cPitch: number,
     first: number,
+    bias?: number,
+    least?: number,
+    greatest?: number,
   ): void;
 
   // ---- depthwise
@@ -49,6 +56,9 @@ export interface KernelExports {
     bias: number,
     target: number,
     targetPitch: number,
+    weightPitch?: number,
+    least?: number,
+    greatest?: number,
   ): void;
   depthwiseRow(
     kernel: number,
@@ -62,6 +72,9 @@ export interface KernelExports {
     bias: number,
     target: number,
     targetPitch: number,
+    weightPitch?: number,
+    least?: number,
+    greatest?: number,
   ): number;
 
   // ---- Winograd F(4 x 4, 3 x 3)
@@ -100,6 +113,9 @@ export interface KernelExports {
     height: number,
     width: number,
     pixelPitch: number,
+    bias?: number,
+    least?: number,
+    greatest?: number,
   ): void;
   winogradConvolve(
     source: number,
@@ -117,6 +133,9 @@ export interface KernelExports {
     first: number,
     count: number,
     work: number,
+    bias?: number,
+    least?: number,
+    greatest?: number,
   ): void;
 
   // ---- element by element; code is a StripCode or a MicroCode, the range whole groups of 64 bytes, a step 64 or 0 (splat)

@@ -1,5 +1,5 @@
 /** An image as text: bindings, regions, instructions with their views, strip programs. For people (inspect, faults) and for tests of the compiler. */
-import { ConvBlock, ConvMode, Fold, Merge, Opcode, PoolKind, ReduceMode, RnnKind, SampleMode } from "../../asm/abi/isa";
+import { Closing, ConvBlock, ConvMode, Fold, Merge, Opcode, PoolKind, ReduceMode, RnnKind, SampleMode } from "../../asm/abi/isa";
 import { Program, Region } from "../../asm/abi/program";
 import { Binding } from "../../asm/abi/stream";
 import { OperandMode, SPLAT_BYTES, StripBlock, StripCode, StripOperand, StripOperation } from "../../asm/abi/strip";
@@ -18,6 +18,15 @@ function bindingName(binding: number, inputs: number | undefined): string {
 }
 
 const lower = (name: string | undefined, code: number): string => name?.toLowerCase() ?? String(code);
+
+/** What an f32 product does to its sums (asm/abi/isa.ts, Closing). */
+function closing(flags: number, greatest: number): string {
+  const bits = new DataView(new ArrayBuffer(4));
+  bits.setUint32(0, greatest);
+  const steps = [flags & Closing.BIAS && "bias", flags & Closing.RELU && "relu", flags & Closing.CAPPED && `at most ${bits.getFloat32(0)}`];
+  const done = steps.filter(Boolean);
+  return done.length > 0 ? ` with ${done.join(", ")}` : "";
+}
 
 class Disassembler {
   readonly #image: Image;
@@ -95,10 +104,10 @@ class Disassembler {
       case Opcode.REDUCE:
         return `${lower(Fold[p0], p0)} of ${p5} by ${lower(ReduceMode[p4], p4)}, tile ${p2} rows`;
       case Opcode.MATMUL:
-        return `k ${p2}${p3 ? " packed" : ""}, tile ${p4} x ${p0} x ${p1}`;
+        return `k ${p2}${p3 ? " packed" : ""}, tile ${p4} x ${p0} x ${p1}${closing(it.flags, p5)}`;
       case Opcode.CONV: {
         const mode = this.#image.u32(p0 + ConvBlock.MODE);
-        return `${this.#window(p0)} groups ${this.#image.u32(p0 + ConvBlock.GROUPS)} by ${lower(ConvMode[mode], mode)}`;
+        return `${this.#window(p0)} groups ${this.#image.u32(p0 + ConvBlock.GROUPS)} by ${lower(ConvMode[mode], mode)}${closing(it.flags, p5)}`;
       }
       case Opcode.POOL:
         return `${lower(PoolKind[p1], p1)} ${this.#window(p0)}`;
@@ -119,6 +128,8 @@ class Disassembler {
         return `tile ${p0} rows`;
       case Opcode.SCATTER_ELEMENTS:
         return `${lower(Merge[p1], p1)}, tile ${p0} rows`;
+      case Opcode.CUMULATE:
+        return `${p1 ? "products" : "sums"}, tile ${p0} rows`;
       case Opcode.TOP_K:
         return `${p1 ? "largest" : "least"}, tile ${p0} rows`;
       case Opcode.GRID_SAMPLE:

@@ -4,6 +4,7 @@ import { AclError } from "../errors/acl-error";
 import { DTYPES } from "../graph/dtype";
 import type { Encoded } from "./encoded";
 import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_LIMIT } from "./pack";
+import { splitEpilogue } from "./closing";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
 import { ceilDiv, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
@@ -28,17 +29,33 @@ const UNPACKED_COLUMNS = 64;
 const MATMUL_DTYPES: ReadonlySet<string> = new Set(["float32", "float64", "int32", "uint32", "int64", "uint64"]);
 
 interface Epilogue {
-  readonly bytes?: Uint8Array;
+  /** Fields of an instruction that name the epilogue. */
+  readonly fields: Pick<Encoded, "flags" | "block">;
+  readonly bias: readonly number[];
+  readonly greatest: number;
   readonly elementNs: number;
 }
 
-function encodeEpilogue(strip: Strip | undefined, target: View, node: string, table: TensorTable, axes?: readonly number[]): Epilogue {
-  if (!strip) return { elementNs: 0 };
-  if (strip.outputs.some(({ view }) => view.dims.join() !== target.dims.join())) {
+/** `axis` holds the columns of the product, or is undefined where the kernel stores without its closing steps. */
+function encodeEpilogue(
+  strip: Strip | undefined,
+  target: View,
+  axis: number | undefined,
+  node: string,
+  table: TensorTable,
+  axes?: readonly number[],
+): Epilogue {
+  if (strip?.outputs.some(({ view }) => view.dims.join() !== target.dims.join())) {
     throw new AclError(100000, `node "${node}": the outputs of an epilogue must have the dims of its target [${target.dims}]`);
   }
-  const { bytes, elementNs } = encodeStrip(strip, { node, accumulator: target, ...(axes ? { axes } : {}) }, table);
-  return { bytes, elementNs };
+  const { bias, flags, greatest, rest } = axis === undefined ? { flags: 0, greatest: 0, rest: strip } : splitEpilogue(strip, target, axis);
+  const encoded = rest && encodeStrip(rest, { node, accumulator: target, ...(axes ? { axes } : {}) }, table);
+  return {
+    fields: { flags, ...(encoded ? { block: encoded.bytes } : {}) },
+    bias: bias ? [table.add(bias, [bias.dims[axis!]!], [4])] : [],
+    greatest,
+    elementNs: encoded?.elementNs ?? 0,
+  };
 }
 
 /** A matrix times one shared B is one taller matrix when its batch lies evenly behind its rows. */
@@ -100,8 +117,14 @@ function matmulTiles(m: number, n: number, batches: number, cellNs: number, pack
 
 export function encodeMatmul(given: Of<"matmul">, table: TensorTable, panel: number): Encoded {
   checkMatmul(given);
+  const last = given.target.dims.length - 1;
+  const fast = given.target.dtype === "float32" && (given.packed || given.target.strides[last] === 4);
   // The epilogue numbers its elements row by row, whether the batch is folded or not.
-  const epilogue = encodeEpilogue(given.epilogue, given.target, given.node, table);
+  const epilogue = encodeEpilogue(given.epilogue, given.target, fast ? last : undefined, given.node, table);
+  return encodeProduct(given, epilogue, table, panel);
+}
+
+function encodeProduct(given: Of<"matmul">, epilogue: Epilogue, table: TensorTable, panel: number): Encoded {
   const { target, a, b, packed } = foldBatch(given);
   const rank = target.dims.length;
   const [m, n, k] = [target.dims[rank - 2]!, target.dims[rank - 1]!, a.dims[rank - 1]!];
@@ -112,14 +135,14 @@ export function encodeMatmul(given: Of<"matmul">, table: TensorTable, panel: num
   const [rows, columns, together] = matmulTiles(m, n, batches, cellNs, packed || !fast, k * n * 4, panel) as [number, number, number];
   const tiles = Math.max(1, ceilDiv(m, rows) * ceilDiv(n, columns) * ceilDiv(batches, together));
   const panels = { dims: [packedMatmulSize(k, n, panel)], strides: [4] };
-  const operands = [table.add(target), table.add(a), packed ? table.add(b, panels.dims, panels.strides) : table.add(b)];
+  const operands = [table.add(target), table.add(a), packed ? table.add(b, panels.dims, panels.strides) : table.add(b), ...epilogue.bias];
   return {
     op: Opcode.MATMUL,
     tiles,
     costNs: batches * m * n * cellNs + tiles * TILE_OVERHEAD_NS,
     operands,
-    params: [rows, columns, k, packed ? 1 : 0, together],
-    ...(epilogue.bytes ? { block: epilogue.bytes } : {}),
+    params: [rows, columns, k, packed ? 1 : 0, together, epilogue.greatest],
+    ...epilogue.fields,
   };
 }
 
@@ -205,9 +228,8 @@ function asProduct(instruction: Of<"conv">, table: TensorTable, panel: number): 
   const pixels = target.dims[0]! * product(target.dims.slice(2));
   const flat = (view: View, pitch: number): View => ({ ...view, dims: [pixels, view.dims[1]!], strides: [pitch, 4] });
   const [a, c] = [flat(source, from), flat(target, to)];
-  const encoded = encodeMatmul({ op: "matmul", node, target: c, a, b: weights, packed: true }, table, panel);
-  const block = encodeEpilogue(epilogue, target, node, table, channelsLast(target.dims.length));
-  return { ...encoded, costNs: encoded.costNs + pixels * target.dims[1]! * block.elementNs, ...(block.bytes ? { block: block.bytes } : {}) };
+  const closing = encodeEpilogue(epilogue, target, 1, node, table, channelsLast(target.dims.length));
+  return encodeProduct({ op: "matmul", node, target: c, a, b: weights, packed: true }, closing, table, panel);
 }
 
 export function encodeConv(instruction: Of<"conv">, table: TensorTable, panel: number): Encoded {
@@ -222,7 +244,7 @@ export function encodeConv(instruction: Of<"conv">, table: TensorTable, panel: n
   const winograd = instruction.form === "winograd";
   const mode = winograd ? ConvMode.WINOGRAD : convMode(instruction, m);
   const axes = channelsLast(target.dims.length);
-  const epilogue = encodeEpilogue(instruction.epilogue, target, node, table, axes);
+  const epilogue = encodeEpilogue(instruction.epilogue, target, 1, node, table, axes);
   const pixels = target.dims[0]! * product(target.dims.slice(2));
   const cut = winograd
     ? winogradTiles(target, c, epilogue.elementNs, panel)
@@ -237,10 +259,10 @@ export function encodeConv(instruction: Of<"conv">, table: TensorTable, panel: n
     op: Opcode.CONV,
     tiles: cut.tiles,
     costNs: cut.costNs + cut.tiles * TILE_OVERHEAD_NS,
-    operands,
-    params: [0],
+    operands: [...operands, ...epilogue.bias],
+    params: [0, 0, 0, 0, 0, epilogue.greatest],
     geometry: new Uint8Array(block.buffer),
-    ...(epilogue.bytes ? { block: epilogue.bytes } : {}),
+    ...epilogue.fields,
   };
 }
 

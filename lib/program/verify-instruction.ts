@@ -1,8 +1,8 @@
 /** Verification of instructions: operands fit each other, tiles cover the work exactly, every block is what the kernel expects. */
-import { ConvBlock, ConvMode, Fold, Opcode, PoolKind, ReduceMode } from "../../asm/abi/isa";
+import { Closing, ConvBlock, ConvMode, Fold, Opcode, PoolKind, ReduceMode } from "../../asm/abi/isa";
 import { Program } from "../../asm/abi/program";
 import { Probe } from "../../asm/abi/task";
-import { elementsFault, topKFault } from "./encode-elements";
+import { cumulateFault, elementsFault, topKFault } from "./encode-elements";
 import { gatherFault } from "./encode-gather";
 import { sampleFault } from "./encode-sample";
 import { rnnFault } from "./encode-rnn";
@@ -72,6 +72,17 @@ class Check {
     this.need(facts.elements === elements && facts.accumulator === undefined, "has an epilogue over other elements than its target's");
   }
 
+  /** Operands of an f32 product: three, and the bias of each of its `columns`. */
+  product(columns: number): void {
+    const { flags } = this.it;
+    const biased = (flags & Closing.BIAS) !== 0;
+    this.operands(biased ? 4 : 3);
+    this.need(flags < 8 && (flags === 0 || this.tensors[0]!.dtype === "float32"), "closes its sums in no known way");
+    const bias = this.tensors[3];
+    const fits = !bias || (bias.dtype === "float32" && bias.dims.join() === `${columns}` && (bias.strides[0] === 4 || columns === 1));
+    this.need(fits, "has a bias that is not one dense float32 per column");
+  }
+
   control(): void {
     this.need(this.it.tiles === 0, "is a control instruction with tiles");
     this.need(
@@ -125,7 +136,7 @@ function verifyReduce(check: Check): void {
 
 function verifyMatmul(check: Check): void {
   const [rows, columns, k, packed, together] = check.it.params as [number, number, number, number, number];
-  check.operands(3);
+  check.product(check.tensors[0]?.dims.at(-1) ?? 0);
   const [target, a, b] = check.tensors as [TensorRecord, TensorRecord, TensorRecord];
   const rank = target.dims.length;
   check.need(rank >= 2 && rows >= 1 && columns >= 1 && together >= 1 && packed <= 1, "is not a matrix product");
@@ -174,7 +185,7 @@ function verifyWindow(check: Check): { kernel: number[]; block: number } {
 }
 
 function verifyConv(check: Check): void {
-  check.operands(3);
+  check.product(check.tensors[0]?.dims[4] ?? 0);
   const { kernel, block } = verifyWindow(check);
   const [target, source, weights] = check.tensors as [TensorRecord, TensorRecord, TensorRecord];
   const { image } = check.scope;
@@ -303,6 +314,8 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
     case Opcode.GATHER_ELEMENTS:
     case Opcode.SCATTER_ELEMENTS:
       return verifyElements(check, elementsFault(it, check.tensors));
+    case Opcode.CUMULATE:
+      return verifyElements(check, cumulateFault(it, check.tensors));
     case Opcode.TOP_K:
       return verifyElements(check, topKFault(it, check.tensors));
     case Opcode.GRID_SAMPLE:

@@ -1,7 +1,27 @@
 /** Depthwise convolution over NHWC: one channel per group, so the vectors run over channels. Sums start at the bias and take the taps in row-major order. */
+import { SCRATCH } from "./builds.mjs";
 import { madd, times } from "./emit.mjs";
 
 const sumName = (pixel, vector) => `s${pixel}_${vector}`;
+
+/** Stores sums between the limits; if one may be NaN (their sum is), `canonical` looks at them. Fewer steps than a selection per vector. */
+function storeLines(pixels, vectors, next) {
+  const lines = ["const least = v128.load32_splat(limits), greatest = v128.load32_splat(limits, 4);"];
+  const sums = times(pixels, (pixel) => times(vectors, (vector) => sumName(pixel, vector))).flat();
+  times(vectors, (vector) => {
+    const [head, ...rest] = times(pixels, (pixel) => sumName(pixel, vector));
+    lines.push(`const all${vector} = ${rest.reduce((total, sum) => `f32x4.add(${total}, ${sum})`, head)};`);
+  });
+  for (const sum of sums) lines.push(`${sum} = f32x4.pmin(f32x4.pmax(${sum}, least), greatest);`);
+  lines.push("let at = target;");
+  times(pixels, (pixel) => {
+    times(vectors, (vector) => lines.push(`v128.store(at, ${sumName(pixel, vector)}, ${vector * 16});`));
+    if (pixel + 1 < pixels) lines.push(`at += ${next};`);
+  });
+  const suspects = times(vectors, (vector) => `f32x4.ne(all${vector}, all${vector})`).reduce((a, b) => `v128.or(${a}, ${b})`);
+  lines.push(`if (v128.any_true(${suspects})) canonical(${pixels}, ${vectors * 16}, target, ${next});`);
+  return lines;
+}
 
 /** Two pixels of any kernel, through pointers: table[tap * tablePitch / 4 + pixel]. One flat loop over taps. */
 function tableTile(build, vectors) {
@@ -21,12 +41,10 @@ function tableTile(build, vectors) {
     }),
   );
   lines.push("  table += tablePitch;", "  weights += weightPitch;", "}");
-  times(pixels, (pixel) => {
-    times(vectors, (vector) => lines.push(`v128.store(target, ${sumName(pixel, vector)}, ${vector * 16});`));
-    if (pixel === 0) lines.push("target += targetNext;");
-  });
+  lines.push(...storeLines(pixels, vectors, "targetNext"));
   return `
 function depthwiseTable${vectors}(table: usize, next: usize, length: usize, tablePitch: usize, offset: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetNext: usize): void {
+  const limits = scratch + ${SCRATCH.LIMITS};
 ${lines.map((line) => `  ${line}`).join("\n")}
 }
 `;
@@ -67,12 +85,10 @@ function rowTile(build, { kernel, step, vectors }) {
       if (column + 1 < width) lines.push(`q${y} += pixelPitch;`);
     });
   });
-  times(pixels, (pixel) => {
-    times(vectors, (vector) => lines.push(`v128.store(target, ${sumName(pixel, vector)}, ${vector * 16});`));
-    if (pixel + 1 < pixels) lines.push("target += targetPitch;");
-  });
+  lines.push(...storeLines(pixels, vectors, "targetPitch"));
   return `
 function depthwise${kernel}s${step}v${vectors}(source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetPitch: usize): void {
+  const limits = scratch + ${SCRATCH.LIMITS};
 ${lines.map((line) => `  ${line}`).join("\n")}
 }
 `;
@@ -99,37 +115,50 @@ function rowFunction(build, { kernel, step }) {
   const call = (vectors) =>
     `${name(vectors)}(source + (channel << 2), rowPitch, pixelPitch, weights + (channel << 2), weightPitch, bias + (channel << 2), target + (channel << 2), targetPitch);`;
   return `
-function depthwiseBlock${kernel}s${step}(channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
-  const weightPitch = <usize>channels << 2;
+function depthwiseBlock${kernel}s${step}(channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetPitch: usize): void {
 ${channelBlocks(build.depthwise * 4, call)}}
 `;
 }
 
 const exported = (build) => `
+/** NaN in one form in \`bytes\` bytes of each of \`pixels\` pixels. */
+function canonical(pixels: u32, bytes: usize, target: usize, pitch: usize): void {
+  for (let pixel: u32 = 0; pixel < pixels; pixel++) {
+    for (let i: usize = 0; i < bytes; i += 4) if (isNaN(load<f32>(target + i))) store<u32>(target + i, 0x7fc00000);
+    target += pitch;
+  }
+}
+
 /** Fewer than 4 channels are left over only if there are fewer than 4: one at a time. */
-function depthwiseScalar(channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize): void {
+function depthwiseScalar(channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize): void {
+  const limits = scratch + ${SCRATCH.LIMITS};
   for (let channel: u32 = 0; channel < channels; channel++) {
     let sum = load<f32>(bias + (channel << 2));
     for (let tap: u32 = 0; tap < taps; tap++) {
-      const x = load<f32>(<usize>load<u32>(table + tap * tablePitch) + (channel << 2)), w = load<f32>(weights + ((tap * channels + channel) << 2));
+      const x = load<f32>(<usize>load<u32>(table + tap * tablePitch) + (channel << 2)), w = load<f32>(weights + tap * weightPitch + (channel << 2));
       sum = f32x4.extract_lane(${madd(build, "f32x4.splat(x)", "f32x4.splat(w)", "f32x4.splat(sum)")}, 0);
     }
-    store<f32>(target + (channel << 2), sum);
+    const limited = f32x4.pmin(f32x4.pmax(f32x4.splat(sum), v128.load32_splat(limits)), v128.load32_splat(limits, 4));
+    v128.store_lane<f32>(target + (channel << 2), limited, 0);
+    canonical(1, 4, target + (channel << 2), 0);
   }
 }
 
 /**
  * \`pixels\` pixels of a depthwise convolution with any kernel: tap t of pixel i is the \`channels\` f32 at table[t * tablePitch / 4 + i] (u32
- * addresses; out-of-range taps point to zeros). Weights are [taps][channels], bias [channels]; pixels of the target are \`targetPitch\` bytes apart.
+ * addresses; out-of-range taps point to zeros). Weights are [taps][channels], \`weightPitch\` bytes from tap to tap (0: dense), bias [channels]; pixels
+ * of the target are \`targetPitch\` bytes apart. Limits as in \`gemm\`.
  */
-export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
-  const weightPitch = <usize>channels << 2, length = taps * tablePitch;
+export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize, weightPitch: usize, least: f32, greatest: f32): void {
+  const length = taps * tablePitch;
+  if (!weightPitch) weightPitch = <usize>channels << 2;
+  setLimits(least, greatest);
   for (let pixel: u32 = 0; pixel < pixels; pixel += 2) {
     // An odd last pixel runs as both of its pair.
     const next: usize = pixel + 1 < pixels ? 4 : 0, targetNext: usize = next ? targetPitch : 0;
     if (channels < 4) {
-      depthwiseScalar(channels, taps, table, tablePitch, weights, bias, target);
-      if (next) depthwiseScalar(channels, taps, table + next, tablePitch, weights, bias, target + targetPitch);
+      depthwiseScalar(channels, taps, table, tablePitch, weights, weightPitch, bias, target);
+      if (next) depthwiseScalar(channels, taps, table + next, tablePitch, weights, weightPitch, bias, target + targetPitch);
     }
   ${channelBlocks(
     build.vectors * 4,
@@ -146,12 +175,15 @@ export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, t
  * \`source\` is the first tap of the first pixel. Returns 0, having done nothing, for other kernels and steps and for fewer than 4 channels or pixels.
  */
 export function depthwiseRow(
-  kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize,
+  kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize,
+  targetPitch: usize, weightPitch: usize, least: f32, greatest: f32,
 ): u32 {
   if (channels < 4 || pixels < ${RUN} || kernel != 3 || step - 1 > 1) return 0;
+  if (!weightPitch) weightPitch = <usize>channels << 2;
+  setLimits(least, greatest);
   while (pixels) {
-    if (step == 1) depthwiseBlock3s1(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
-    else depthwiseBlock3s2(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
+    if (step == 1) depthwiseBlock3s1(channels, source, rowPitch, pixelPitch, weights, weightPitch, bias, target, targetPitch);
+    else depthwiseBlock3s2(channels, source, rowPitch, pixelPitch, weights, weightPitch, bias, target, targetPitch);
     // Whole runs; the last one overlaps the one before.
     pixels -= ${RUN};
     const advance: u32 = pixels == 0 || pixels >= ${RUN} ? ${RUN} : pixels;

@@ -18,6 +18,8 @@ export function scratchBytes(): usize {
 export function bind(address: usize): void {
   scratch = address;
   ${constants.stores("address")}
+  memory.fill(address + ${SCRATCH.ZEROS}, 0, ${SCRATCH.LIMITS - SCRATCH.ZEROS});
+  store<u32>(address, 0x7fc00000, ${SCRATCH.LIMITS + 8});
 ${build.dot ? "  step = dotIsExact() ? 4 : 2;\n" : ""}}
 `;
 

@@ -1,6 +1,7 @@
 /**
  * Tiles: rows x columns of C whose sums live in registers while one flat loop runs over k. Rules that V8 needs (each worth up to 2x): one loop
  * per function, k not unrolled, one epilogue, so "first" and "add" are two functions; rows of A are read in place through pointers.
+ * Floats start from the bias of their column. Nothing else may happen to a sum here: one more use of it behind the loop and V8 11.3 spills inside.
  * A sum runs over k in order, whatever the tile: shapes, blocks and row counts never change a bit of the result.
  */
 import { madd, times } from "./emit.mjs";
@@ -19,7 +20,7 @@ export const tileName = ({ kind = "float", rows, vectors, panels = 1, first }) =
 
 /**
  * (table, offset, b, length, pitch, c, cPitch): row i of A starts at the pointer table[i] + offset; the panel at `b` is `length` bytes;
- * `pitch` bytes lie between panels.
+ * `pitch` bytes lie between panels. Floats: the bias of the columns is at `bias`.
  */
 export function tile(build, shape) {
   const { kind = "float", rows, vectors, panels = 1, first } = shape;
@@ -33,8 +34,11 @@ export function tile(build, shape) {
   const panelPointer = (panel) => (panel === 0 ? "b" : `b${panel}`);
   const lines = [];
   if (!first) lines.push("let p = c;");
+  const biased = first && kind === "float";
+  const start = (cell) => (biased ? `z${cell.panel}_${cell.vector}` : first ? zero : `v128.load(p, ${offsetIn(cell)})`);
+  if (biased) for (const cell of cells.filter((one) => one.row === 0)) lines.push(`const ${start(cell)} = v128.load(bias, ${offsetIn(cell)});`);
   times(rows, (row) => {
-    for (const cell of cells.filter((one) => one.row === row)) lines.push(`let ${cell.sum} = ${first ? zero : `v128.load(p, ${offsetIn(cell)})`};`);
+    for (const cell of cells.filter((one) => one.row === row)) lines.push(`let ${cell.sum} = ${start(cell)};`);
     if (!first && row + 1 < rows) lines.push("p += cPitch;");
   });
   times(rows, (row) => lines.push(`let ${pointer(row)}: usize = <usize>load<u32>(table, ${row * 4}) + offset;`));
@@ -55,12 +59,19 @@ export function tile(build, shape) {
     for (const cell of cells.filter((one) => one.row === row)) lines.push(`v128.store(c, ${cell.sum}, ${offsetIn(cell)});`);
     if (row + 1 < rows) lines.push("c += cPitch;");
   });
-  const head = `function ${tileName(shape)}(table: usize, offset: usize, b: usize, length: usize, pitch: usize, c: usize, cPitch: usize): void {`;
+  const head = `function ${tileName(shape)}(${parameters(kind)}): void {`;
   return `${head}\n${lines.map((line) => `  ${line}`).join("\n")}\n}\n`;
 }
 
+const PARAMETERS = ["table", "offset", "b", "length", "pitch", "c", "cPitch"];
+const namesOf = (kind) => (kind === "float" ? [...PARAMETERS, "bias"] : PARAMETERS);
+const parameters = (kind) =>
+  namesOf(kind)
+    .map((name) => `${name}: usize`)
+    .join(", ");
+
 /** A call of the tile of `shape`, in a dispatcher with the same parameters. */
-export const tileCall = (shape) => `${tileName(shape)}(table, offset, b, length, pitch, c, cPitch)`;
+export const tileCall = (shape) => `${tileName(shape)}(${namesOf(shape.kind ?? "float").join(", ")})`;
 
 /** The function `name` that runs the tile with `rows` rows (1..most), in "first" or "add" form as asked. */
 export function dispatcher(name, most, { kind, vectors, forms }) {
@@ -68,7 +79,7 @@ export function dispatcher(name, most, { kind, vectors, forms }) {
     times(most, (index) => `      case ${index + 1}: ${tileCall({ kind, rows: index + 1, vectors, first })}; break;`).join("\n");
   const choice = (first) => `    switch (<i32>rows) {\n${cases(first)}\n      default: unreachable();\n    }\n`;
   const body = forms.length === 2 ? `  if (first) {\n${choice(true)}  } else {\n${choice(false)}  }\n` : choice(forms[0]);
-  return `function ${name}(rows: u32, first: u32, table: usize, offset: usize, b: usize, length: usize, pitch: usize, c: usize, cPitch: usize): void {
+  return `function ${name}(rows: u32, first: u32, ${parameters(kind)}): void {
 ${body}}
 `;
 }

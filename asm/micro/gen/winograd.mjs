@@ -32,16 +32,27 @@ function outputTransform(body, d) {
   return [body.add(body.add(d[0], p), r), body.madd(two, t, q), body.madd(four, r, p), body.add(body.madd(eight, t, q), d[5])];
 }
 
+/** What the last pass stores: with the bias of the channels, within the limits, NaN in one form. */
+function finished(body, results) {
+  const bias = body.load("bias");
+  const [least, greatest, nan] = ["least", "greatest", "nan"];
+  [least, greatest, nan].forEach((name, index) => body.line(`const ${name} = v128.load32_splat(limits, ${index * 4});`));
+  return results.map((result) => {
+    const sum = body.call("f32x4.pmin", body.call("f32x4.pmax", body.add(result, bias), least), greatest);
+    return body.select(sum, nan, body.call("f32x4.eq", sum, sum));
+  });
+}
+
 /** Six vectors at `from`, `from + pitch`, ... -> `transform` -> vectors at `to`, `to + toPitch`, ...: `count` times, moving by `fromStep` and `toStep`. */
-function pass(build, constants, name, transform, vectors) {
+function pass(build, constants, name, transform, vectors, { last = false } = {}) {
   const body = new Body(build, constants, vectors);
   times(5, (index) => body.line(`const f${index + 1} = ${index === 0 ? "from" : `f${index}`} + pitch;`));
   const d = times(6, (index) => body.load(index === 0 ? "from" : `f${index}`));
-  const results = transform(body, d);
+  const results = last ? finished(body, transform(body, d)) : transform(body, d);
   times(results.length - 1, (index) => body.line(`const t${index + 1} = ${index === 0 ? "to" : `t${index}`} + toPitch;`));
   results.forEach((result, index) => body.store(index === 0 ? "to" : `t${index}`, result));
   return `
-function ${name}(from: usize, pitch: usize, fromStep: usize, to: usize, toPitch: usize, toStep: usize, count: u32): void {
+function ${name}(from: usize, pitch: usize, fromStep: usize, to: usize, toPitch: usize, toStep: usize, count: u32${last ? ", bias: usize, limits: usize" : ""}): void {
   const table = scratch;
   while (count) {
 ${body.text()}
@@ -60,6 +71,7 @@ const passes = (build, constants) => {
     .flatMap((vectors) => [
       pass(build, constants, `winogradIn${vectors}`, inputTransform, vectors),
       pass(build, constants, `winogradOut${vectors}`, outputTransform, vectors),
+      pass(build, constants, `winogradEnd${vectors}`, outputTransform, vectors, { last: true }),
     ])
     .join("");
 };
@@ -126,13 +138,15 @@ ${channelLoop(build, (vectors, count) => `inputBlock(${vectors}, source + (chann
 
 /** One block of channels of one tile of 36 sums -> rows x columns (at most 4 x 4) pixels. */
 @inline
-function outputBlock(vectors: u32, source: usize, plane: usize, count: u32, target: usize, rowPitch: usize, pixelPitch: usize, rows: u32, columns: u32): void {
+function outputBlock(vectors: u32, source: usize, plane: usize, count: u32, target: usize, rowPitch: usize, pixelPitch: usize, rows: u32, columns: u32, bias: usize, limits: usize): void {
   const size: usize = vectors * 16;
   const patch = scratch + ${SCRATCH.PATCH}, middle = patch + ${PATCH_BYTES}, end = middle + ${PATCH_BYTES};
   const whole = count == vectors * 4;
   let from = source, pitch = plane;
   if (!whole) {
     for (let i: u32 = 0; i < 36; i++) copyShort(patch + i * 16, source + i * plane, count);
+    copyShort(scratch + ${SCRATCH.BIAS}, bias, count);
+    bias = scratch + ${SCRATCH.BIAS};
     from = patch;
     pitch = size;
   }
@@ -140,10 +154,10 @@ function outputBlock(vectors: u32, source: usize, plane: usize, count: u32, targ
   const to = direct ? target : end, down = direct ? rowPitch : size * 4, right = direct ? pixelPitch : size;
   if (vectors == 1) {
     winogradOut1(from, pitch * 6, pitch, middle, size * 6, size, 6);
-    winogradOut1(middle, size, size * 6, to, right, down, 4);
+    winogradEnd1(middle, size, size * 6, to, right, down, 4, bias, limits);
   } else {
     winogradOut${build.winograd}(from, pitch * 6, pitch, middle, size * 6, size, 6);
-    winogradOut${build.winograd}(middle, size, size * 6, to, right, down, 4);
+    winogradEnd${build.winograd}(middle, size, size * 6, to, right, down, 4, bias, limits);
   }
   if (direct) return;
   for (let i: u32 = 0; i < rows; i++) {
@@ -151,16 +165,22 @@ function outputBlock(vectors: u32, source: usize, plane: usize, count: u32, targ
   }
 }
 
-/** Output transform of tiles first..first + count: M[36][count][channels] -> pixels of the target, whose rows hold \`width\` pixels \`pixelPitch\` bytes apart. */
+/**
+ * Output transform of tiles first..first + count: M[36][count][channels] -> pixels of the target, whose rows hold \`width\` pixels \`pixelPitch\` bytes
+ * apart. \`bias\` (0: none) is added to each channel; limits as in \`gemm\`.
+ */
 export function winogradOutput(
-  source: usize, plane: usize, channels: u32, across: u32, first: u32, count: u32, target: usize, height: u32, width: u32, pixelPitch: usize,
+  source: usize, plane: usize, channels: u32, across: u32, first: u32, count: u32, target: usize, height: u32, width: u32, pixelPitch: usize, bias: usize,
+  least: f32, greatest: f32,
 ): void {
-  const rowPitch = width * pixelPitch;
+  const rowPitch = width * pixelPitch, limits = setLimits(least, greatest);
+  const biasStep: usize = bias ? 4 : 0;
+  if (!bias) bias = scratch + ${SCRATCH.ZEROS};
   for (let tile = first; tile < first + count; tile++) {
     const y = tile / across * 4, x = tile % across * 4;
     const rows = min<u32>(4, height - y), columns = min<u32>(4, width - x);
     const pixel = target + y * rowPitch + x * pixelPitch;
-${channelLoop(build, (vectors, count) => `outputBlock(${vectors}, source + (channel << 2), plane, ${count}, pixel + (channel << 2), rowPitch, pixelPitch, rows, columns);`)}
+${channelLoop(build, (vectors, count) => `outputBlock(${vectors}, source + (channel << 2), plane, ${count}, pixel + (channel << 2), rowPitch, pixelPitch, rows, columns, bias + channel * biasStep, limits);`)}
     source += <usize>channels << 2;
   }
 }
@@ -211,11 +231,12 @@ export function winogradWork(inputs: u32, outputs: u32, count: u32): usize {
 
 /**
  * Tiles first..first + count (4 x 4 output pixels each, row-major) of a 3 x 3 convolution with step 1 over NHWC. Source height x width x inputs,
- * target outHeight x outWidth x outputs, its pixels \`targetPitch\` bytes apart; pads may be any. No bias: the epilogue adds it.
+ * target outHeight x outWidth x outputs, its pixels \`targetPitch\` bytes apart; pads may be any. Bias and limits as in \`winogradOutput\`.
  */
 export function winogradConvolve(
   source: usize, height: u32, width: u32, inputs: u32, padTop: u32, padLeft: u32, weights: usize,
   target: usize, outHeight: u32, outWidth: u32, outputs: u32, targetPitch: usize, first: u32, count: u32, work: usize,
+  bias: usize, least: f32, greatest: f32,
 ): void {
   const across: u32 = (outWidth + 3) / 4;
   // 64 bytes more than whole planes: equal offsets of 36 planes must not share cache sets.
@@ -225,9 +246,9 @@ export function winogradConvolve(
   const weightPlane = (outputs + ${build.vectors * 4 - 1}) / ${build.vectors * 4} * panelPitch;
   winogradInput(source, height, width, inputs, padTop, padLeft, across, first, count, work, inPlane);
   for (let i: u32 = 0; i < 36; i++) {
-    gemm(count, outputs, inputs, work + i * inPlane, <usize>inputs << 2, weights + i * weightPlane, panelPitch, sums + i * outPlane, <usize>outputs << 2, 1);
+    product(count, outputs, inputs, work + i * inPlane, <usize>inputs << 2, weights + i * weightPlane, panelPitch, sums + i * outPlane, <usize>outputs << 2, 1, 0, 0);
   }
-  winogradOutput(sums, outPlane, outputs, across, first, count, target, outHeight, outWidth, targetPitch);
+  winogradOutput(sums, outPlane, outputs, across, first, count, target, outHeight, outWidth, targetPitch, bias, least, greatest);
 }
 `;
 
