@@ -20,6 +20,7 @@ export enum Opcode {
   GATHER_ELEMENTS, // T0 [rows..., n] = elements of T1 [rows..., size] at T2 [rows..., n]; P0 rows per tile
   SCATTER_ELEMENTS, // elements of T1 [rows..., n] go to T0 [rows..., size] at T2 [rows..., n]; P0 rows per tile, P1 Merge
   TOP_K, // T0 values and T1 int64 positions [rows..., k] of T2 [rows..., n]; T3 int64 [rows, k, 2] work space; P0 rows per tile, P1 1 = the largest
+  CUMULATE, // T0 = running folds of T1 [rows..., n]; P0 rows per tile, P1 1 = products instead of sums, P2 1 = each element leaves itself out
   GRID_SAMPLE, // T0 [N, positions, C] = T1 [N, D, H, W, C] at T2 [N, positions, axes]; P0 positions per tile, P1 SampleMode, P2 Border, P3 1 = aligned corners
   ROI_ALIGN, // T0 [rois, H, W, C] of T1 [N, 1, H, W, C], T2 [rois, 4], T3 int64 [rois]; P0 rois per tile, P1 1 = largest, P2 samples, P3 scale and P4 offset as f32 bits
 }

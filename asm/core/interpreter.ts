@@ -4,6 +4,7 @@ import { Opcode } from "../abi/isa";
 import { runConv } from "../kernels/conv";
 import { runCopy } from "../kernels/copy";
 import { runMap } from "../kernels/strip";
+import { runCumulate } from "../kernels/cumulate";
 import { runGather } from "../kernels/gather";
 import { runGatherElements, runScatterElements } from "../kernels/elements";
 import { runMatmul } from "../kernels/matmul";
@@ -38,6 +39,7 @@ export function executeTile(program: usize, instruction: usize, tile: u32, frame
     case Opcode.GATHER_ELEMENTS: runGatherElements(program, instruction, tile, frame); break;
     case Opcode.SCATTER_ELEMENTS: runScatterElements(program, instruction, tile, frame); break;
     case Opcode.TOP_K: runTopK(program, instruction, tile, frame); break;
+    case Opcode.CUMULATE: runCumulate(program, instruction, tile, frame); break;
     case Opcode.GRID_SAMPLE: runGridSample(program, instruction, tile, frame, scratch); break;
     case Opcode.ROI_ALIGN: runRoiAlign(program, instruction, tile, frame, scratch); break;
     default:

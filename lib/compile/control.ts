@@ -7,8 +7,14 @@ import { isConcrete } from "../graph/dims";
 import { describeNode, type Graph, isGraph, type Node, type Value } from "../graph/ir";
 import { decode } from "../graph/tensor";
 import { type LoweredProgram, Lowering } from "../ops/lowering";
+import { inferLoop, lowerLoop } from "./loop";
+import { bodyOf, capturedBy, type InferNodes, type LowerNodes } from "./loop-parts";
 
 export const isIf = (node: Node): boolean => node.op === "If" && node.domain === "";
+const CONTROL: ReadonlySet<string> = new Set(["If", "Loop", "Scan"]);
+/** A node with graphs inside. */
+export const isControl = (node: Node): boolean => CONTROL.has(node.op) && node.domain === "";
+export const graphsOf = (node: Node): readonly Graph[] => (isIf(node) ? branchesOf(node) : [bodyOf(node)]);
 
 const BRANCHES = ["then_branch", "else_branch"] as const;
 
@@ -28,7 +34,7 @@ export function branchesOf(node: Node): readonly [Graph, Graph] {
 
 /** Every node of a graph and of the graphs inside it, without the control nodes themselves. */
 export function plainNodes(nodes: readonly Node[]): Node[] {
-  return nodes.flatMap((node) => (isIf(node) ? branchesOf(node).flatMap((graph) => plainNodes(graph.nodes)) : [node]));
+  return nodes.flatMap((node) => (isControl(node) ? graphsOf(node).flatMap((graph) => plainNodes(graph.nodes)) : [node]));
 }
 
 /** Branches that cannot be typed with these shapes: taking one is a fault at run time. */
@@ -39,10 +45,16 @@ function giveUp(graph: Graph, why: AclError): void {
   graph.nodes = [];
 }
 
-type InferNodes = (nodes: readonly Node[]) => Generator<void, Node[]>;
-
 /** What stands for the node from now on. */
-export function* inferIf(node: Node, inferNodes: InferNodes): Generator<void, Node[]> {
+export function* inferControl(node: Node, inferNodes: InferNodes): Generator<void, Node[]> {
+  return yield* isIf(node) ? inferIf(node, inferNodes) : inferLoop(node, inferNodes);
+}
+
+export function* lowerControl(program: LoweredProgram, node: Node, lowerNodes: LowerNodes): Generator<void> {
+  yield* isIf(node) ? lowerIf(program, node, lowerNodes) : lowerLoop(program, node, lowerNodes);
+}
+
+function* inferIf(node: Node, inferNodes: InferNodes): Generator<void, Node[]> {
   const [whenTrue, whenFalse] = branchesOf(node);
   const condition = node.inputs[0];
   if (!condition) {
@@ -113,16 +125,7 @@ function unify(node: Node, output: Value, index: number, graphs: readonly Graph[
   output.dims = [...dims!];
 }
 
-/** Values from outside that a graph reads; constants need no order. */
-function capturedBy(graph: Graph): Value[] {
-  const inside = new Set(graph.nodes.flatMap((node) => node.outputs));
-  const read = [...graph.nodes.flatMap((node) => node.inputs), ...graph.outputs];
-  return read.filter((value): value is Value => value !== undefined && !value.constant && !inside.has(value));
-}
-
-type LowerNodes = (nodes: readonly Node[]) => Generator<void>;
-
-export function* lowerIf(program: LoweredProgram, node: Node, lowerNodes: LowerNodes): Generator<void> {
+function* lowerIf(program: LoweredProgram, node: Node, lowerNodes: LowerNodes): Generator<void> {
   const [whenTrue, whenFalse] = branchesOf(node);
   const b = new Lowering(program, node);
   const condition = program.viewOf(node.inputs[0]!);

@@ -1,13 +1,13 @@
 /** dead: removes nodes that no output depends on, and forgets outputs that nobody reads. */
 import type { Graph, Value } from "../graph/ir";
-import { branchesOf, isIf } from "./control";
+import { graphsOf, isControl } from "./control";
 import type { CompileState } from "./pipeline";
 
 export function removeDeadNodes({ graph }: CompileState): void {
   prune(graph);
 }
 
-function prune(graph: Graph): void {
+export function prune(graph: Graph): void {
   const live = new Set<Value>(graph.outputs);
   graph.nodes = graph.nodes
     .toReversed()
@@ -24,8 +24,8 @@ function prune(graph: Graph): void {
     })
     .toReversed();
   for (const node of graph.nodes) {
-    if (isIf(node)) {
-      branchesOf(node).forEach(prune);
+    if (isControl(node)) {
+      graphsOf(node).forEach(prune);
       continue;
     }
     while (node.outputs.length > 1 && !live.has(node.outputs[node.outputs.length - 1]!)) {

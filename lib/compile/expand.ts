@@ -2,7 +2,7 @@
 import { describeNode, type Graph, type Node } from "../graph/ir";
 import { nameInputs } from "../ops/define";
 import { Expansion } from "../ops/expansion";
-import { branchesOf, isIf } from "./control";
+import { graphsOf, isControl } from "./control";
 import { inferNode, resolve } from "./infer";
 
 export function* expandGraph({ graph }: { readonly graph: Graph }): Generator<void> {
@@ -12,9 +12,9 @@ export function* expandGraph({ graph }: { readonly graph: Graph }): Generator<vo
 function* expandNodes(nodes: readonly Node[]): Generator<void, Node[]> {
   const result: Node[] = [];
   for (const node of nodes) {
-    if (isIf(node)) {
-      for (const branch of branchesOf(node)) {
-        branch.nodes = yield* expandNodes(branch.nodes);
+    if (isControl(node)) {
+      for (const inner of graphsOf(node)) {
+        inner.nodes = yield* expandNodes(inner.nodes);
       }
       result.push(node);
       continue;

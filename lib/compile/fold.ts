@@ -1,7 +1,7 @@
 /** fold: a BatchNormalization behind a Conv with known weights becomes part of them: a factor for each filter, worked out in float64. */
 import { type Graph, type Node, usersOf, type Value } from "../graph/ir";
 import { decode, encode, type Tensor } from "../graph/tensor";
-import { isIf } from "./control";
+import { isControl } from "./control";
 import { resolve } from "./infer";
 import type { CompileState } from "./pipeline";
 
@@ -30,7 +30,7 @@ export function foldNormalizations({ graph }: CompileState): void {
 }
 
 /** Read by a graph inside a node: those are listed behind the node's own inputs. */
-const readInside = (graph: Graph, value: Value): boolean => graph.nodes.some((node) => isIf(node) && node.inputs.includes(value));
+const readInside = (graph: Graph, value: Value): boolean => graph.nodes.some((node) => isControl(node) && node.inputs.includes(value));
 
 function merged(conv: Node, norm: Node): Node {
   const [x, weights, bias] = conv.inputs as [Value, Value, Value | undefined];

@@ -44,12 +44,18 @@ export function fuse(instructions: readonly Instruction[]): Instruction[] {
       instruction = next.merged;
     }
     out.push(instruction);
+    if (isControl(instruction)) {
+      // Nothing moves into a branch or a loop, where it would run more often, or out of one, where its operands may have changed.
+      writtenAt.clear();
+    }
     for (const { blob } of writesOf(instruction)) {
       writtenAt.set(blob, out.length - 1);
     }
   }
   return out.filter((instruction) => instruction !== undefined);
 }
+
+const isControl = ({ op }: Instruction): boolean => op === "label" || op === "branch" || op === "loop";
 
 interface Taken {
   readonly at: number;

@@ -9,7 +9,7 @@ import { describeNode, type Graph, isStored, type Node, type Value } from "../gr
 import { decode, encode, sizeOf, type Tensor } from "../graph/tensor";
 import { type AnyOp, type Attributes, type AttributeSpecs, type ConcreteType, type Form, nameInputs, readAttributes, type Type } from "../ops/define";
 import { findOp, requireOps } from "../ops/registry";
-import { inferIf, isIf, plainNodes } from "./control";
+import { inferControl, isControl, plainNodes } from "./control";
 
 /** A larger result stays an instruction. Weights that nodes make are below this (AlexNet's largest are 151 MB) and want to be packed once, not per run. */
 const FOLD_LIMIT_BYTES = 256 * 2 ** 20;
@@ -29,8 +29,8 @@ export function* inferGraph({ graph }: { readonly graph: Graph }): Generator<voi
 function* inferNodes(nodes: readonly Node[]): Generator<void, Node[]> {
   const kept: Node[] = [];
   for (const node of nodes) {
-    if (isIf(node)) {
-      kept.push(...(yield* inferIf(node, inferNodes)));
+    if (isControl(node)) {
+      kept.push(...(yield* inferControl(node, inferNodes)));
       continue;
     }
     const upgraded = upgrade(node);

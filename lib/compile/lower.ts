@@ -7,7 +7,7 @@ import { sizeOf } from "../graph/tensor";
 import { nameInputs } from "../ops/define";
 import { LoweredProgram, Lowering, Operand } from "../ops/lowering";
 import { dense } from "../ops/views";
-import { isIf, lowerIf } from "./control";
+import { isControl, lowerControl } from "./control";
 import { resolve } from "./infer";
 import type { CompileState } from "./pipeline";
 
@@ -83,8 +83,8 @@ export function* lowerGraph(state: CompileState): Generator<void> {
   const refused: AclError[] = [];
   const lowerNodes = function* (nodes: readonly Node[]): Generator<void> {
     for (const node of nodes) {
-      if (isIf(node)) {
-        yield* lowerIf(program, node, lowerNodes);
+      if (isControl(node)) {
+        yield* lowerControl(program, node, lowerNodes);
         continue;
       }
       yield* lowerOne(program, node, refused);

@@ -10,6 +10,7 @@ export function readsOf(instruction: Instruction): View[] {
     case "copy":
     case "pool":
     case "softmax":
+    case "cumulate":
       return [instruction.source];
     case "norm":
       return [instruction.source, instruction.scale, instruction.shift];
@@ -61,6 +62,7 @@ export function writesOf(instruction: Instruction): View[] {
     case "gather":
     case "gather_elements":
     case "scatter_elements":
+    case "cumulate":
     case "grid_sample":
     case "roi_align":
       return [instruction.target];

@@ -80,6 +80,7 @@ function lifetimes(regions: readonly (readonly Instruction[])[]): Life[] {
       }
     }
   });
+  holdThroughLoops(regions, new Set(lives.values()));
   regions.forEach((instructions, region) => {
     for (const instruction of instructions) {
       const source = reusable(instruction, instructions, region, lives);
@@ -89,6 +90,26 @@ function lifetimes(regions: readonly (readonly Instruction[])[]): Life[] {
     }
   });
   return [...new Set(lives.values())];
+}
+
+/**
+ * Regions that run again: what lived before them lives until the last turn has ended, and what lives on behind them must outlast every turn.
+ * Loops are met from the inside out, since an inner one ends first.
+ */
+function holdThroughLoops(regions: readonly (readonly Instruction[])[], lives: ReadonlySet<Life>): void {
+  regions.forEach(([instruction], end) => {
+    if (instruction?.op !== "loop" && instruction?.op !== "branch") {
+      return;
+    }
+    const begin = instruction.to;
+    for (const life of begin <= end ? lives : []) {
+      if (life.first < begin && life.last >= begin) {
+        life.last = Math.max(life.last, end);
+      } else if (life.first >= begin && life.first <= end && life.last > end) {
+        life.first = begin;
+      }
+    }
+  });
 }
 
 /**

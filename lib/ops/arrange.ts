@@ -1,12 +1,11 @@
-/** Operators that put elements elsewhere by a rule of positions alone: repeats, blocks, triangles; and running sums. */
-import { AclError } from "../errors/acl-error";
+/** Operators that put elements elsewhere by a rule of positions alone: repeats, blocks, triangles. */
 import { type Dim, formatDims, mapDim, normalizeAxis, shapeError } from "../graph/dims";
 import { elements, gatherView, isInteger, rowMajor, sizeOf, type Tensor } from "../graph/tensor";
 import type { View } from "../program/types";
 import { requireDtype } from "./arithmetic";
 import { type AnyOp, defineOp, int, required, string } from "./define";
 import { numbersOf } from "./reshape";
-import { axesOf, fixed, noise, ramp, rejects, sample, scalar, values } from "./sample";
+import { axesOf, fixed, ramp, rejects, sample, scalar, values } from "./sample";
 import { stripType } from "./strip-builder";
 import { permuteView, reshapeView, sliceView } from "./views";
 
@@ -218,65 +217,5 @@ export const OneHot = defineOp({
       { attributes: { axis: 0 } },
     ),
     rejects("no classes", { indices: values("int64", [1], [0n]), depth: scalar(0, "int64"), values: ramp([2]) }, 100021, /no classes/),
-  ],
-});
-
-/** Elements along the axis become one strip each. */
-const LONGEST = 1024;
-
-export const CumSum = defineOp({
-  names: { onnx: ["CumSum", 14] },
-  inputs: ["data", "axis"],
-  attributes: { exclusive: int(0), reverse: int(0) },
-  needs: ["axis"],
-  infer: ({ data, axis }, _, { node }) => {
-    requireDtype(data.dtype, "number", node);
-    normalizeAxis(numbersOf(axis, "axis", node)![0]!, data.dims.length, node);
-    return [{ dtype: data.dtype, dims: data.dims }];
-  },
-  reference: ({ data, axis }, { exclusive, reverse }, [out]) => {
-    const at = normalizeAxis(Number(axis.data[0]), data.dims.length, "CumSum");
-    const [size, inner] = [data.dims[at]!, rowMajor(data.dims)[at]!];
-    const result = elements(out!.dtype, data.data.length);
-    for (let start = 0; start < result.length; start++) {
-      if (Math.floor(start / inner) % size !== 0) {
-        continue;
-      }
-      let total: number | bigint = result instanceof Float64Array ? 0 : 0n;
-      for (let k = 0; k < size; k++) {
-        const place = start + (reverse ? size - 1 - k : k) * inner;
-        const next = (total as number) + (data.data[place] as number);
-        result[place] = (exclusive ? total : next) as never;
-        total = next;
-      }
-    }
-    return [{ ...out!, data: result }];
-  },
-  lower: (b, { data, axis }, { exclusive, reverse }) => {
-    const at = normalizeAxis(Number(axis.constant!.data[0]), data.dims.length, b.what);
-    const size = data.dims[at]!;
-    if (size > LONGEST) {
-      throw new AclError(100024, `${b.what}: running sums over ${size} elements are not supported yet; at most ${LONGEST} are`, {
-        node: b.node.name,
-      });
-    }
-    const target = b.target();
-    const place = (k: number): number => (reverse ? size - 1 - k : k);
-    for (let k = 0; k < size; k++) {
-      const to = sliceView(target, at, place(k), 1);
-      const [before, added] = [sliceView(target, at, place(k - 1), 1), sliceView(data.view, at, place(exclusive ? k - 1 : k), 1)];
-      if (k === 0) {
-        exclusive ? b.map(to, [], (s) => s.constant(stripType(data.dtype), 0)) : b.copy(to, sliceView(data.view, at, place(0), 1));
-      } else {
-        b.map(to, [before, added], (s, sum, x) => s.op("add", sum!, x!));
-      }
-    }
-  },
-  tolerance: { relative: 1e-6, absolute: 1e-5, why: "f32 sums in order" },
-  samples: () => [
-    sample("rows", { data: noise([3, 9]), axis: scalar(1, "int64") }),
-    sample("columns backwards, exclusive", { data: ramp([4, 3]), axis: scalar(-2, "int64") }, { attributes: { exclusive: 1, reverse: 1 } }),
-    sample("int64", { data: values("int64", [3], [1n, -2n, 9007199254740993n]), axis: scalar(0, "int64") }),
-    rejects("axis outside", { data: ramp([3]), axis: scalar(1, "int64") }, 100021, /axis 1/),
   ],
 });

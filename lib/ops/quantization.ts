@@ -2,7 +2,7 @@
 import { AclError } from "../errors/acl-error";
 import { formatDims, normalizeAxis, shapeError } from "../graph/dims";
 import { DTYPES, type DtypeName, dtypeName } from "../graph/dtype";
-import { elements, isFloat, isSigned, sizeOf, type Tensor } from "../graph/tensor";
+import { elements, isFloat, isSigned, roundTo, sizeOf, type Tensor } from "../graph/tensor";
 import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, type Tolerance, type Type } from "./define";
@@ -11,23 +11,61 @@ import { MatMul, multiply } from "./matmul";
 import { fixed, noise, positive, ramp, rejects, sample, scalar, values } from "./sample";
 import { reshapeView } from "./views";
 
-const NARROW: ReadonlySet<DtypeName> = new Set(["int8", "uint8", "int16", "uint16"]);
+const NARROW: ReadonlySet<DtypeName> = new Set(["int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2"]);
+const SMALL_FLOATS: ReadonlySet<DtypeName> = new Set(["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1"]);
 /** A number on the boundary between two steps may round either way. */
 const ONE_STEP: Tolerance = { relative: 0, absolute: 0, why: "whole numbers" };
 
-/** Scale and zero point: one number, or one for each position of an axis. */
-function alongAxis(of: { readonly dims: readonly number[] }, rank: number, axis: number, node: string): number[] {
+/** Scale and zero point as what broadcasts to x: one number, or one for each position of an axis. Undefined for one for each block of an axis. */
+function alongAxis(of: { readonly dims: readonly number[] }, rank: number, axis: number, node: string): number[] | undefined {
   if (of.dims.length > 1) {
-    throw new AclError(
-      100024,
-      `${node}: blocks of scales ${formatDims(of.dims)} are not supported yet; one scale, or one per position of an axis is`,
-    );
+    return undefined;
   }
   const dims = new Array<number>(rank).fill(1);
   if (sizeOf(of.dims) !== 1) {
     dims[normalizeAxis(axis, rank, node)] = of.dims[0]!;
   }
   return dims;
+}
+
+/** A view that repeats each number of a block along the axis: the axis is split into blocks and what is in them. */
+interface Blocks {
+  /** Dims of x with the axis split. */
+  readonly split: readonly number[];
+  /** Dims of the scales with an axis of 1 behind that of the blocks. */
+  readonly scales: readonly number[];
+}
+function blocksOf(x: readonly number[], scale: readonly number[], axis: number, blockSize: number, node: string): Blocks {
+  const at = normalizeAxis(axis, x.length, node);
+  const size = blockSize || Math.ceil(x[at]! / Math.max(1, scale[at]!));
+  const fits = scale.length === x.length && scale.every((dim, i) => dim === (i === at ? Math.ceil(x[at]! / size) : x[i]));
+  if (!fits || x[at]! % size !== 0) {
+    throw new AclError(100024, `${node}: blocks of ${size} of axis ${at} do not divide ${formatDims(x)} into scales ${formatDims(scale)}`);
+  }
+  return { split: x.toSpliced(at, 1, x[at]! / size, size), scales: scale.toSpliced(at + 1, 0, 1) };
+}
+
+/** x, scale and zero point seen under dims in which the latter two broadcast to x. */
+function aligned<T>(
+  x: T,
+  scale: T,
+  zero: T | undefined,
+  dimsOf: (of: T) => readonly number[],
+  seen: (of: T, dims: readonly number[]) => T,
+  axis: number,
+  block: number,
+  node: string,
+) {
+  const all = dimsOf(x);
+  const along = alongAxis({ dims: dimsOf(scale) }, all.length, axis, node);
+  const blocks = along ? undefined : blocksOf(all, dimsOf(scale), axis, block, node);
+  const small = along ?? blocks!.scales;
+  return {
+    x: blocks ? seen(x, blocks.split) : x,
+    scale: seen(scale, small),
+    zero: zero && seen(zero, sizeOf(dimsOf(zero)) === 1 ? small.map(() => 1) : small),
+    dims: blocks?.split ?? all,
+  };
 }
 const asDims = (of: Tensor, dims: readonly number[]): Tensor => ({ ...of, dims });
 
@@ -46,6 +84,9 @@ function halfEven(x: number): number {
   return rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? low + 1 : low;
 }
 function saturate(dtype: DtypeName, value: number): number {
+  if (SMALL_FLOATS.has(dtype)) {
+    return roundTo(dtype, value);
+  }
   const { bits } = DTYPES[dtype];
   const [low, high] = isSigned(dtype) ? [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1] : [0, 2 ** bits - 1];
   return Math.min(high, Math.max(low, value));
@@ -58,22 +99,35 @@ export const QuantizeLinear = defineOp({
   layout: "follow",
   infer: ({ x, scale, zero }, { axis, output_dtype }, { node }) => {
     const dtype = zero?.dtype ?? (output_dtype ? dtypeName(output_dtype) : "uint8");
-    if (!dtype || !NARROW.has(dtype) || !isFloat(x.dtype)) {
-      throw new AclError(100024, `${node}: quantizing ${x.dtype} to ${dtype ?? output_dtype} is not supported; floats to 8- and 16-bit integers are`);
+    if (!dtype || !(NARROW.has(dtype) || SMALL_FLOATS.has(dtype)) || !isFloat(x.dtype)) {
+      throw new AclError(100024, `${node}: quantizing ${x.dtype} to ${dtype ?? output_dtype} is not supported; floats to at most 16 bits are`);
     }
     checkAxis(x, scale, axis, node);
     return [{ dtype, dims: x.dims }];
   },
-  reference: ({ x, scale, zero }, { axis }, [out]) => {
-    const dims = alongAxis(scale, x.dims.length, axis, "QuantizeLinear");
-    const real = (v: number, s: number, z = 0): number => saturate(out!.dtype, halfEven(Math.fround(v / s)) + z);
-    return [mapTensors({ real }, [x, asDims(scale, dims), ...(zero ? [asDims(zero, dims)] : [])], out!)];
+  reference: ({ x, scale, zero }, { axis, block_size }, [out]) => {
+    const of = aligned(x, scale, zero, ({ dims }) => dims, asDims, axis, block_size, "QuantizeLinear");
+    const steps = (v: number): number => (SMALL_FLOATS.has(out!.dtype) ? v : halfEven(v));
+    const real = (v: number, s: number, z = 0): number => saturate(out!.dtype, steps(Math.fround(v / s)) + z);
+    return [{ ...mapTensors({ real }, [of.x, of.scale, ...(of.zero ? [of.zero] : [])], { ...out!, dims: of.dims }), dims: out!.dims }];
   },
-  lower: (b, { x, scale, zero }, { axis }) => {
-    const dims = alongAxis(scale, x.dims.length, axis, b.what);
-    const [factor, point] = [reshapeView(scale.view, dims)!, zero && reshapeView(zero.view, dims)!];
-    b.map(b.target(), [x.view, factor, ...(point ? [point] : [])], (s, v, by, z) => {
-      const steps = s.op("round", s.op("div", s.cast(v!, "f32"), s.cast(by!, "f32")));
+  lower: (b, { x, scale, zero }, { axis, block_size }) => {
+    const whole = b.arranged(x.view);
+    const of = aligned(
+      whole,
+      b.arranged(scale.view),
+      zero && b.arranged(zero.view),
+      ({ dims }) => dims,
+      (view, dims) => reshapeView(view, dims)!,
+      axis,
+      block_size,
+      b.what,
+    );
+    const small = SMALL_FLOATS.has(b.dtype());
+    const target = b.target();
+    b.map(reshapeView(target, of.dims)!, [of.x, of.scale, ...(of.zero ? [of.zero] : [])], (s, v, by, z) => {
+      const ratio = s.op("div", s.cast(v!, "f32"), s.cast(by!, "f32"));
+      const steps = small ? ratio : s.op("round", ratio);
       return z === undefined ? steps : s.op("add", steps, s.cast(z, "f32"));
     });
   },
@@ -86,6 +140,12 @@ export const QuantizeLinear = defineOp({
       zero: fixed(values("int8", [3], [0, -3, 7])),
     }),
     sample("no zero point", { x: ramp([9], 100), scale: positive([], 0.5) }),
+    sample("float8", { x: ramp([9], 50), scale: scalar(2), zero: scalar(0, "float8e4m3fn") }),
+    sample(
+      "uint4, blocks",
+      { x: ramp([2, 6], 3), scale: positive([2, 3]), zero: values("uint4", [2, 3], [1, 2, 3, 4, 5, 6]) },
+      { attributes: { block_size: 2 } },
+    ),
     rejects("scales that do not fit", { x: ramp([2, 3]), scale: positive([2]) }, 100021, /2 scales for an axis of 3/),
   ],
 });
@@ -96,23 +156,37 @@ export const DequantizeLinear = defineOp({
   attributes: { axis: int(1), block_size: int(0), output_dtype: int(0) },
   layout: "follow",
   infer: ({ x, scale }, { axis }, { node }) => {
-    if ((!NARROW.has(x.dtype) && x.dtype !== "int32") || !isFloat(scale.dtype)) {
-      throw new AclError(100024, `${node}: dequantizing ${x.dtype} is not supported; 8-, 16- and 32-bit integers are`);
+    if ((!NARROW.has(x.dtype) && !SMALL_FLOATS.has(x.dtype) && x.dtype !== "int32") || !isFloat(scale.dtype)) {
+      throw new AclError(100024, `${node}: dequantizing ${x.dtype} is not supported; integers of up to 32 bits and small floats are`);
     }
     checkAxis(x, scale, axis, node);
     return [{ dtype: scale.dtype, dims: x.dims }];
   },
-  reference: ({ x, scale, zero }, { axis }, [out]) => {
-    const dims = alongAxis(scale, x.dims.length, axis, "DequantizeLinear");
-    return [mapTensors({ real: (v, s, z = 0) => (v! - z) * s! }, [x, asDims(scale, dims), ...(zero ? [asDims(zero, dims)] : [])], out!)];
+  reference: ({ x, scale, zero }, { axis, block_size }, [out]) => {
+    const of = aligned(x, scale, zero, ({ dims }) => dims, asDims, axis, block_size, "DequantizeLinear");
+    const real = (v: number, s: number, z = 0): number => (v - z) * s;
+    return [{ ...mapTensors({ real }, [of.x, of.scale, ...(of.zero ? [of.zero] : [])], { ...out!, dims: of.dims }), dims: out!.dims }];
   },
-  lower: (b, { x, scale, zero }, { axis }) => {
-    const dims = alongAxis(scale, x.dims.length, axis, b.what);
-    const [factor, point] = [reshapeView(scale.view, dims)!, zero && reshapeView(zero.view, dims)!];
-    b.map(b.target(), [x.view, factor, ...(point ? [point] : [])], (s, v, by, z) => {
-      const whole = s.cast(v!, "i32");
-      return s.op("mul", s.cast(z === undefined ? whole : s.op("sub", whole, s.cast(z, "i32")), "f32"), s.cast(by!, "f32"));
-    });
+  lower: (b, { x, scale, zero }, { axis, block_size }) => {
+    const whole = scale.dims.length > 1 ? b.arranged(x.view) : x.view;
+    const of = aligned(
+      whole,
+      b.arranged(scale.view),
+      zero && b.arranged(zero.view),
+      ({ dims }) => dims,
+      (view, dims) => reshapeView(view, dims)!,
+      axis,
+      block_size,
+      b.what,
+    );
+    const small = SMALL_FLOATS.has(x.dtype);
+    const write = (target: View): void =>
+      b.map(target, [of.x, of.scale, ...(of.zero ? [of.zero] : [])], (s, v, by, z) => {
+        const value = small ? v! : s.cast(v!, "i32");
+        const moved = z === undefined ? value : s.op("sub", value, small ? z : s.cast(z, "i32"));
+        return s.op("mul", s.cast(moved, "f32"), s.cast(by!, "f32"));
+      });
+    scale.dims.length > 1 ? b.through(b.dtype(), undefined, (target) => write(reshapeView(target, of.dims)!)) : write(b.target());
   },
   tolerance: { relative: 1e-6, absolute: 0, why: "one rounding" },
   samples: () => [
@@ -122,6 +196,12 @@ export const DequantizeLinear = defineOp({
       { x: values("int8", [2, 2], [-128, 127, 3, -4]), scale: positive([2]), zero: fixed(values("int8", [2], [1, -1])) },
       { attributes: { axis: 0 } },
     ),
+    sample(
+      "int4, blocks of rows",
+      { x: values("int4", [4, 2], [-8, 7, 0, 1, 2, -3, 4, 5]), scale: positive([2, 2]) },
+      { attributes: { axis: 0, block_size: 2 } },
+    ),
+    sample("float8", { x: values("float8e5m2", [3], [1.5, -4, 224]), scale: scalar(0.5) }),
     rejects("scales that do not fit", { x: values("uint8", [2], [1, 2]), scale: positive([3]) }, 100021, /3 scales/, { attributes: { axis: 0 } }),
   ],
 });

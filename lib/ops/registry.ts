@@ -55,7 +55,7 @@ export const FAMILIES: readonly Family[] = [
     names: ["LayerNormalization", "RMSNormalization", "InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization"],
     load: () => require("./layernorm"),
   },
-  { names: ["Tile", "DepthToSpace", "SpaceToDepth", "Trilu", "OneHot", "CumSum"], load: () => require("./arrange") },
+  { names: ["Tile", "DepthToSpace", "SpaceToDepth", "Trilu", "OneHot"], load: () => require("./arrange") },
   {
     names: [...["Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Round", "Sign", "IsNaN", "IsInf"]],
     load: () => require("./functions"),
@@ -69,6 +69,8 @@ export const FAMILIES: readonly Family[] = [
     names: ["Range", "EyeLike", "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix"],
     load: () => require("./generate"),
   },
+  { names: ["CumSum", "CumProd"], load: () => require("./cumulative") },
+  { names: ["QLinearMatMul", "QLinearConv", "ConvInteger"], load: () => require("./quantized") },
   { names: ["TopK"], load: () => require("./select") },
   { names: ["GridSample", "RoiAlign"], load: () => require("./sampling") },
   { names: ["Attention", "RotaryEmbedding"], load: () => require("./attention") },

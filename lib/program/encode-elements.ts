@@ -68,6 +68,32 @@ export function encodeTopK({ target, positions, source, work, largest, node }: O
   return { op: Opcode.TOP_K, tiles, costNs, operands, params: [perTile, largest ? 1 : 0] };
 }
 
+const CUMULATED: ReadonlySet<string> = new Set(["float32", "float64", "int32", "uint32", "int64", "uint64"]);
+
+export function encodeCumulate({ target, source, product: multiplies, exclusive, node }: Of<"cumulate">, table: TensorTable): Encoded {
+  if (target.dims.length === 0 || target.dims.join() !== source.dims.join() || target.dtype !== source.dtype || !CUMULATED.has(target.dtype)) {
+    throw new AclError(100000, `node "${node}": cannot cumulate ${source.dtype}[${source.dims}] into ${target.dtype}[${target.dims}]`);
+  }
+  const { perTile, tiles, costNs } = tiled(rowsOf(target), target.dims[target.dims.length - 1]! * ELEMENT_NS);
+  const operands = [target, source].map((view) => table.add(view));
+  return { op: Opcode.CUMULATE, tiles, costNs, operands, params: [perTile, multiplies ? 1 : 0, exclusive ? 1 : 0] };
+}
+
+/** @returns what is wrong, or undefined */
+export function cumulateFault(it: InstructionRecord, tensors: readonly TensorRecord[]): string | undefined {
+  const [target, source] = tensors;
+  const fits =
+    target !== undefined &&
+    source !== undefined &&
+    tensors.length === 2 &&
+    target.dims.length > 0 &&
+    it.params[0]! >= 1 &&
+    target.dims.join() === source.dims.join() &&
+    target.dtype === source.dtype &&
+    CUMULATED.has(target.dtype);
+  return fits ? undefined : "cumulates in no known way";
+}
+
 /** @returns what is wrong, or undefined */
 export function elementsFault(it: InstructionRecord, tensors: readonly TensorRecord[]): string | undefined {
   const [target, source, indices] = tensors;

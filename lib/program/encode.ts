@@ -8,7 +8,7 @@ import { AclError } from "../errors/acl-error";
 import { encodeCopy, encodeMap, encodeReduce } from "./encode-copy";
 import { encodeConv, encodeMatmul, encodePool } from "./encode-matrix";
 import { encodeNorm, encodeSoftmax } from "./encode-rows";
-import { encodeGatherElements, encodeScatterElements, encodeTopK } from "./encode-elements";
+import { encodeCumulate, encodeGatherElements, encodeScatterElements, encodeTopK } from "./encode-elements";
 import { encodeGather } from "./encode-gather";
 import { encodeRnn } from "./encode-rnn";
 import { encodeGridSample, encodeRoiAlign } from "./encode-sample";
@@ -82,6 +82,8 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
       return encodeScatterElements(instruction, table);
     case "top_k":
       return encodeTopK(instruction, table);
+    case "cumulate":
+      return encodeCumulate(instruction, table);
     case "grid_sample":
       return encodeGridSample(instruction, table);
     case "roi_align":

@@ -127,6 +127,8 @@ export type Instruction = Common &
     | { readonly op: "scatter_elements"; readonly target: View; readonly source: View; readonly indices: View; readonly merge: MergeName }
     /** The k largest (least) of each row of source [rows..., n], best first, into target and int64 positions [rows..., k]; work is int64 [rows, k, 2]. */
     | { readonly op: "top_k"; readonly target: View; readonly positions: View; readonly source: View; readonly work: View; readonly largest: boolean }
+    /** Running sums or products along the innermost dim of equal dims and types (32- or 64-bit); exclusive: each element leaves itself out. */
+    | { readonly op: "cumulate"; readonly target: View; readonly source: View; readonly product: boolean; readonly exclusive: boolean }
     /** target [n, positions, c] = source [n, d, h, w, c] read at grid [n, positions, 2 or 3], float32 with dense channels. */
     | {
         readonly op: "grid_sample"; readonly target: View; readonly source: View; readonly grid: View; readonly mode: "nearest" | "linear" | "cubic";

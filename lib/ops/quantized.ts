@@ -1,0 +1,256 @@
+/** Quantized products and convolutions: what they are made of is exact in whole numbers, the scales come last. */
+import { formatDims, shapeError } from "../graph/dims";
+import type { Value } from "../graph/ir";
+import { elements, isSigned, sizeOf, type Tensor } from "../graph/tensor";
+import { mapTensors } from "./arithmetic";
+import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
+import type { Expansion } from "./expansion";
+import { multiply } from "./matmul";
+import { fixed, noise, rejects, sample, scalar, values } from "./sample";
+
+const tolerance = { relative: 0, absolute: 1, why: "one step, where the product of the scales rounds the other way" };
+
+function halfEven(x: number): number {
+  const low = Math.floor(x);
+  const rest = x - low;
+  return rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? low + 1 : low;
+}
+const clamp = (signed: boolean, value: number): number => Math.min(signed ? 127 : 255, Math.max(signed ? -128 : 0, value));
+const first = (of: Tensor | undefined): number => Number(of?.data[0] ?? 0);
+
+function requireBytes(types: readonly (Type | undefined)[], node: string): void {
+  const wrong = types.find((type) => type && type.dtype !== "int8" && type.dtype !== "uint8");
+  if (wrong) {
+    throw shapeError(`${node}: takes int8 and uint8, not ${wrong.dtype}${formatDims(wrong.dims)}`);
+  }
+}
+
+/** [M] along rows of a, [N] along columns of b. */
+const column = (g: Expansion, of: Value): Value => (of.dims!.length === 1 && of.dims![0] !== 1 ? g.reshape(of, [of.dims![0] as number, 1]) : of);
+
+export const QLinearMatMul = defineOp({
+  names: { onnx: ["QLinearMatMul", 21] },
+  inputs: ["a", "aScale", "aZero", "b", "bScale", "bZero", "yScale", "yZero"],
+  infer: ({ a, b, yZero }, _, { node }) => {
+    requireBytes([a, b, yZero], node);
+    const [m, k] = a.dims.slice(-2);
+    if (a.dims.length < 2 || b.dims.length < 2 || k !== b.dims[b.dims.length - 2]) {
+      throw shapeError(`${node}: matrices ${formatDims(a.dims)} and ${formatDims(b.dims)} have no product`);
+    }
+    const batch = a.dims.length >= b.dims.length ? a.dims.slice(0, -2) : b.dims.slice(0, -2);
+    return [{ dtype: yZero.dtype, dims: [...batch, m!, b.dims[b.dims.length - 1]!] }];
+  },
+  reference: ({ a, aScale, aZero, b, bScale, bZero, yScale, yZero }, _, [out]) => {
+    const rows = (of: Tensor): Tensor => (of.dims.length === 1 && of.dims[0] !== 1 ? { ...of, dims: [of.dims[0]!, 1] } : of);
+    const real = (v: number, scale: number, zero: number): number => (v - zero) * scale;
+    const wide = (of: Tensor): ConcreteType => ({ dtype: "float64", dims: of.dims });
+    const product = multiply(
+      mapTensors({ real }, [a, rows(aScale), rows(aZero)], wide(a)),
+      mapTensors({ real }, [b, bScale, bZero], wide(b)),
+      "float64",
+    );
+    const signed = isSigned(out!.dtype);
+    const stored = { real: (v: number, scale: number, zero: number) => clamp(signed, halfEven(v / scale) + zero) };
+    return [mapTensors(stored as never, [product, yScale, yZero], out!)];
+  },
+  expand: (g, { a, aScale, aZero, b, bScale, bZero, yScale, yZero }) => {
+    const product = g.cast(g.call("MatMulInteger", [a, b, aZero, bZero]), "float32");
+    const scale = g.call("Mul", [column(g, g.cast(aScale, "float32")), g.cast(bScale, "float32")]);
+    return [g.call("QuantizeLinear", [g.call("Mul", [product, scale]), g.cast(yScale, "float32"), yZero], { axis: -1 })];
+  },
+  tolerance,
+  samples: () => [
+    sample("zero points", {
+      a: values("uint8", [2, 3], [1, 200, 3, 255, 0, 7]),
+      aScale: scalar(0.05),
+      aZero: scalar(113, "uint8"),
+      b: values("uint8", [3, 2], [1, 254, 3, 128, 127, 99]),
+      bScale: scalar(0.02),
+      bZero: scalar(114, "uint8"),
+      yScale: scalar(0.1),
+      yZero: scalar(118, "uint8"),
+    }),
+    rejects(
+      "no product",
+      {
+        a: values("int8", [2, 3], [1, 2, 3, 4, 5, 6]),
+        aScale: scalar(1),
+        aZero: scalar(0, "int8"),
+        b: values("int8", [2, 2], [1, 2, 3, 4]),
+        bScale: scalar(1),
+        bZero: scalar(0, "int8"),
+        yScale: scalar(1),
+        yZero: scalar(0, "int8"),
+      },
+      100021,
+      /no product/,
+    ),
+  ],
+});
+
+const CONV = { kernel_shape: ints(), strides: ints(), dilations: ints(), pads: ints(), auto_pad: string("NOTSET"), group: int(1) };
+type Conv = { readonly [name: string]: unknown };
+
+/** Whole numbers below 2^24 are exact in float32. */
+const EXACT = 2 ** 24;
+
+/** The sums of (x - x0) * (w - w0) in int32. Where they may leave what float32 holds exactly, x goes in two halves of four bits. */
+function wholeConv(g: Expansion, x: Value, w: Value, x0: Value | undefined, w0: Value | undefined, attributes: Conv): Value {
+  const taps = sizeOf((w.dims as number[]).slice(1));
+  const wide = (of: Value, zero: Value | undefined, filters: boolean): Value => {
+    const value = g.cast(of, "int32");
+    const perFilter = filters && zero && zero.dims!.length === 1 && zero.dims![0] !== 1;
+    const point = zero && (perFilter ? g.reshape(zero, [zero.dims![0] as number, ...of.dims!.slice(1).map(() => 1)]) : g.reshape(zero, []));
+    return point ? g.call("Sub", [value, g.cast(point, "int32")]) : value;
+  };
+  const weights = g.cast(wide(w, w0, true), "float32");
+  const given = Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined)) as Record<string, number>;
+  const conv = (source: Value): Value => g.cast(g.call("Conv", [g.cast(source, "float32"), weights], given), "int32");
+  const source = wide(x, x0, false);
+  if (taps * 255 * 255 < EXACT) {
+    return conv(source);
+  }
+  const sixteen = g.scalar(16, "int32");
+  // Down, also below zero: the low half is 0 to 15.
+  const high = g.cast(g.call("Floor", [g.call("Div", [g.cast(source, "float32"), g.scalar(16)])]), "int32");
+  const low = g.call("Sub", [source, g.call("Mul", [high, sixteen])]);
+  return g.call("Add", [g.call("Mul", [conv(high), sixteen]), conv(low)]);
+}
+
+/** The convolution of whole numbers by its definition. */
+function convReference(x: Tensor, w: Tensor, x0: number, w0: Tensor | undefined, attributes: Conv, out: ConcreteType): Tensor {
+  const rank = x.dims.length - 2;
+  const listed = (name: string, otherwise: number, count: number): number[] =>
+    (attributes[name] as number[] | undefined) ?? new Array<number>(count).fill(otherwise);
+  const [strides, dilations, pads] = [listed("strides", 1, rank), listed("dilations", 1, rank), listed("pads", 0, 2 * rank)];
+  const [channels, filters, group] = [x.dims[1]!, w.dims[0]!, attributes["group"] as number];
+  const perGroup = channels / group;
+  const [size, taps] = [sizeOf(x.dims.slice(2)), sizeOf(w.dims.slice(2))];
+  const outputs = sizeOf(out.dims.slice(2));
+  const split = (index: number, dims: readonly number[]): number[] => {
+    const at: number[] = [];
+    for (let axis = dims.length - 1; axis >= 0; axis--) {
+      at[axis] = index % dims[axis]!;
+      index = Math.floor(index / dims[axis]!);
+    }
+    return at;
+  };
+  const data = elements(out.dtype, sizeOf(out.dims)) as Float64Array;
+  for (let i = 0; i < data.length; i++) {
+    const [p, m, n] = [i % outputs, Math.floor(i / outputs) % filters, Math.floor(i / outputs / filters)];
+    const at = split(p, out.dims.slice(2));
+    const zero = Number(w0?.data[w0.data.length === 1 ? 0 : m] ?? 0);
+    for (let tap = 0; tap < taps; tap++) {
+      const place = split(tap, w.dims.slice(2)).map((k, axis) => at[axis]! * strides[axis]! - pads[axis]! + k * dilations[axis]!);
+      if (place.some((position, axis) => position < 0 || position >= x.dims[axis + 2]!)) {
+        continue;
+      }
+      const offset = place.reduce((sum, position, axis) => sum * x.dims[axis + 2]! + position, 0);
+      for (let c = 0; c < perGroup; c++) {
+        const channel = Math.floor((m * group) / filters) * perGroup + c;
+        data[i]! += (Number(x.data[(n * channels + channel) * size + offset]) - x0) * (Number(w.data[(m * perGroup + c) * taps + tap]) - zero);
+      }
+    }
+  }
+  return { ...out, data };
+}
+
+/** Inference is that of Conv. */
+function convType(x: Type, w: Type, attributes: Conv, context: { readonly node: string; readonly outputs: number }): Type {
+  requireBytes([x, w], context.node);
+  const { Conv } = require("./convolution") as typeof import("./convolution");
+  return Conv.infer({ x: { ...x, dtype: "float32" }, weights: { dtype: "float32", dims: w.dims } } as never, attributes as never, context)[0]!;
+}
+
+const filter = fixed(values("int8", [2, 2, 2, 2], [1, -2, 3, -4, 5, 6, -7, 8, 127, -128, 0, 1, 2, 3, -1, -1]));
+const picture = values("uint8", [1, 2, 3, 3], [0, 255, 3, 40, 5, 60, 7, 8, 90, 10, 11, 120, 13, 14, 15, 160, 17, 255]);
+
+export const ConvInteger = defineOp({
+  names: { onnx: ["ConvInteger", 10] },
+  inputs: ["x", "w", "xZero?", "wZero?"],
+  attributes: CONV,
+  infer: ({ x, w }, attributes, context) => [{ dtype: "int32", dims: convType(x, w, attributes, context).dims }],
+  reference: ({ x, w, xZero, wZero }, attributes, [out]) => [convReference(x, w, first(xZero), wZero, attributes, out!)],
+  expand: (g, { x, w, xZero, wZero }, attributes) => [wholeConv(g, x, w, xZero, wZero, attributes)],
+  samples: () => [
+    sample("pads, a zero point", { x: picture, w: filter, xZero: scalar(100, "uint8") }, { attributes: { pads: [1, 1, 1, 1] } }),
+    sample("a zero point for each filter", { x: picture, w: filter, wZero: fixed(values("int8", [2], [3, -5])) }),
+    sample("sums that float32 cannot hold", {
+      x: values(
+        "uint8",
+        [1, 300, 1, 1],
+        Array.from({ length: 300 }, (_, i) => 255 - (i % 7)),
+      ),
+      w: fixed(
+        values(
+          "int8",
+          [1, 300, 1, 1],
+          Array.from({ length: 300 }, (_, i) => 127 - (i % 5)),
+        ),
+      ),
+    }),
+    rejects("floats", { x: noise([1, 1, 2, 2]), w: fixed(noise([1, 1, 1, 1])) }, 100021, /int8 and uint8/),
+  ],
+});
+
+export const QLinearConv = defineOp({
+  names: { onnx: ["QLinearConv", 10] },
+  inputs: ["x", "xScale", "xZero", "w", "wScale", "wZero", "yScale", "yZero", "bias?"],
+  attributes: CONV,
+  infer: ({ x, w, yZero }, attributes, context) => {
+    requireBytes([yZero], context.node);
+    return [{ dtype: yZero.dtype, dims: convType(x, w, attributes, context).dims }];
+  },
+  reference: ({ x, xScale, xZero, w, wScale, wZero, yScale, yZero, bias }, attributes, [out]) => {
+    const sums = convReference(x, w, first(xZero), wZero, attributes, { dtype: "float64", dims: out!.dims });
+    const outputs = sizeOf(out!.dims.slice(2));
+    const signed = isSigned(out!.dtype);
+    const data = (sums.data as Float64Array).map((sum, i) => {
+      const m = Math.floor(i / outputs) % out!.dims[1]!;
+      const scale = (first(xScale) * Number(wScale.data[wScale.data.length === 1 ? 0 : m])) / first(yScale);
+      return clamp(signed, halfEven((sum + Number(bias?.data[m] ?? 0)) * scale) + first(yZero));
+    });
+    return [{ ...out!, data }];
+  },
+  expand: (g, { x, xScale, xZero, w, wScale, wZero, yScale, yZero, bias }, attributes) => {
+    const spatial = x.dims!.slice(2).map(() => 1);
+    const perFilter = (of: Value): Value => g.reshape(of, of.dims!.length === 1 && of.dims![0] !== 1 ? [of.dims![0] as number, ...spatial] : []);
+    const sums = wholeConv(g, x, w, xZero, wZero, attributes);
+    const all = bias ? g.call("Add", [sums, perFilter(bias)]) : sums;
+    const scale = g.call("Mul", [g.cast(g.reshape(xScale, []), "float32"), g.cast(perFilter(wScale), "float32")]);
+    return [g.call("QuantizeLinear", [g.call("Mul", [g.cast(all, "float32"), scale]), g.reshape(yScale, []), g.reshape(yZero, [])])];
+  },
+  tolerance,
+  samples: () => [
+    sample(
+      "strides, bias, a scale for each filter",
+      {
+        x: picture,
+        xScale: scalar(0.02),
+        xZero: scalar(120, "uint8"),
+        w: filter,
+        wScale: fixed(values("float32", [2], [0.01, 0.02])),
+        wZero: fixed(values("int8", [2], [0, 0])),
+        yScale: scalar(0.05),
+        yZero: scalar(30, "uint8"),
+        bias: fixed(values("int32", [2], [500, -700])),
+      },
+      { attributes: { pads: [1, 1, 1, 1], strides: [2, 2] } },
+    ),
+    rejects(
+      "a float zero point",
+      {
+        x: picture,
+        xScale: scalar(1),
+        xZero: scalar(0, "uint8"),
+        w: filter,
+        wScale: scalar(1),
+        wZero: scalar(0, "int8"),
+        yScale: scalar(1),
+        yZero: scalar(0),
+      },
+      100021,
+      /int8 and uint8/,
+    ),
+  ],
+});
