@@ -27,8 +27,8 @@ interface Pending {
   reject(error: unknown): void;
 }
 
-/** Bytes copied per turn of the event loop: under a millisecond each. */
-const CHUNK = 4 * 1024 * 1024;
+/** Bytes copied per turn of the event loop: up to 2 ms, where every page is touched for the first time. */
+const CHUNK = 1024 * 1024;
 const pending = new Map<number, Pending>();
 let worker: Worker | undefined;
 let nextId = 1;

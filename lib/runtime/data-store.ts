@@ -3,7 +3,7 @@ import type { CompileResult } from "../compile/types";
 import { PoolTag } from "../host/layout";
 import type { Machine } from "../host/machine";
 
-const PIECE_BYTES = 4 << 20;
+const PIECE_BYTES = 1 << 20;
 /** Longest stretch of copying between two turns of the event loop, about. */
 const TURN_MS = 4;
 

@@ -27,10 +27,10 @@ export async function readModel(
   return { bytes: await bytesOf(model), folder: folder === undefined ? undefined : path.resolve(folder), name: "model" };
 }
 
-/** Bytes that are copied between two turns of the event loop: about 2 ms. */
-const COPY_PIECE = 4 << 20;
+/** Bytes that are copied between two turns of the event loop: up to 2 ms, where every page is touched for the first time. */
+const COPY_PIECE = 1 << 20;
 
-/** A copy: shapes that come later are compiled from it. Models of up to 4 MiB are taken at the call, larger ones while the load is pending. */
+/** A copy: shapes that come later are compiled from it. Models of up to 1 MiB are taken at the call, larger ones while the load is pending. */
 async function bytesOf(model: ArrayBufferView): Promise<Uint8Array> {
   try {
     const copy = new Uint8Array(model.byteLength);

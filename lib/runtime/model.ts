@@ -56,8 +56,8 @@ const SMALL_BYTES = 256 * 1024;
 /** Weights are packed for the kernel build of the device. */
 const panelOf = ({ machine }: DeviceCore): number => PANEL_OF[machine.kernels.used];
 
-/** Bytes that are hashed between two turns of the event loop: about 5 ms. */
-const HASH_PIECE = 4 << 20;
+/** Bytes that are hashed between two turns of the event loop: 1 to 4 ms. */
+const HASH_PIECE = 1 << 20;
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
