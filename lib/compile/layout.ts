@@ -1,23 +1,35 @@
 /**
- * layout: the memory order of each value. Convolutions and pools work on channels innermost; elementwise operators keep the order of the operand
- * that has their shape; everything else, and what the caller feeds, is row-major. An order is a preference for fresh blobs: lowering copies where
- * an operator needs another one.
+ * layout: the memory order of each value. Convolutions and pools work on channels innermost; products are written as they are turned afterwards;
+ * elementwise operators keep the order of the operand that has their shape; everything else, and what the caller feeds, is row-major. An order is a
+ * preference for fresh blobs: lowering copies where an operator needs another one.
  */
-import type { Node, Value } from "../graph/ir";
+import { type Node, usersOf, type Value } from "../graph/ir";
 import { findOp } from "../ops/registry";
 import { channelsLast } from "../ops/views";
 import { plainNodes } from "./control";
 import type { CompileState } from "./pipeline";
 
 export function chooseLayouts({ graph }: CompileState): void {
+  const users = usersOf(graph);
   for (const node of plainNodes(graph.nodes)) {
     const { layout } = findOp(node)!;
-    if (layout === "channels_last") {
+    if (node.op === "MatMul" && node.domain === "") {
+      setLayout(node.outputs[0], turnedOrder(node.outputs[0]!, users.get(node.outputs[0]!)));
+    } else if (layout === "channels_last") {
       setLayout(node.outputs[0], channelsLast(node.outputs[0]!.dims!.length));
     } else if (layout === "follow") {
       follow(node);
     }
   }
+}
+
+/** A product that is only turned afterwards, its columns staying innermost, is written in the order that it is turned to: then turning it moves nothing. */
+function turnedOrder(product: Value, users: readonly Node[] | undefined): readonly number[] | undefined {
+  const [user] = users ?? [];
+  const perm = users?.length === 1 && user!.op === "Transpose" && user!.domain === "" ? user!.attributes.get("perm") : undefined;
+  const order = Array.isArray(perm) ? perm.map(Number) : [];
+  const last = order.length - 1;
+  return last > 1 && product.dims!.length === order.length && order[last] === last ? order : undefined;
 }
 
 function follow(node: Node): void {

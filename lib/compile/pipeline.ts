@@ -15,6 +15,7 @@ import { fuseInstructions } from "./fuse";
 import { inferGraph } from "./infer";
 import { chooseLayouts } from "./layout";
 import { lowerGraph } from "./lower";
+import { replacePatterns } from "./patterns";
 import { type MemoryPlan, planMemory } from "./plan";
 import { scheduleRegions } from "./schedule";
 import type { CompiledProgram, CompileOptions, CompileResult, DataSegment, ModelInfo } from "./types";
@@ -44,6 +45,7 @@ const PASSES: readonly Pass[] = [
   { name: "expand", run: expandGraph },
   { name: "dead", optional: true, run: removeDeadNodes },
   { name: "fold", optional: true, run: foldNormalizations },
+  { name: "patterns", optional: true, run: replacePatterns },
   { name: "layout", optional: true, run: chooseLayouts },
   { name: "lower", run: lowerGraph },
   { name: "fuse", optional: true, run: fuseInstructions },

@@ -171,6 +171,14 @@ export const GreaterOrEqual = binary({
 });
 
 /** The exponent may be of another type: it is converted to the type of the base. */
+/** Exponents that models have most often, without a logarithm. Roots are not here: they differ at -0 and -Infinity. */
+const FEW_PRODUCTS: ReadonlyMap<number, (s: StripBuilder, x: number) => number> = new Map([
+  [-1, (s, x) => s.op("reciprocal", x)],
+  [1, (_, x) => x],
+  [2, (s, x) => s.op("mul", x, x)],
+  [3, (s, x) => s.op("mul", s.op("mul", x, x), x)],
+]);
+
 export const Pow = defineOp({
   names: { onnx: ["Pow", 15] },
   inputs: ["base", "exponent"],
@@ -188,11 +196,18 @@ export const Pow = defineOp({
       b.elementwise([base, exponent], (s, x, y) => s.op("pow", s.cast(x, "f64"), s.cast(y, "f64")));
       return;
     }
+    const few = FEW_PRODUCTS.get(Number(exponent.scalar));
+    if (few && (isFloat(base.dtype) || Number(exponent.scalar) > 0)) {
+      b.elementwise([base], (s, x) => few(s, x!));
+      return;
+    }
     b.elementwise([base, exponent], (s, x, y) => s.op("pow", x, s.cast(y, stripType(base.dtype))));
   },
   tolerance: { relative: 2e-5, absolute: 1e-7, why: "exp(y * log(x)) in f32" },
   samples: () => [
     sample("squares", { base: ramp([3, 5]), exponent: scalar(2) }),
+    sample("cubes", { base: ramp([3, 5]), exponent: scalar(3, "int64") }),
+    sample("inverse", { base: positive([3, 5]), exponent: scalar(-1) }),
     sample("roots", { base: positive([3, 5]), exponent: positive([5], 0.5) }),
     sample("integer exponent", { base: ramp([4]), exponent: values("int64", [4], [1n, 2n, 3n, 0n]) }),
     sample("int32", { base: values("int32", [3], [2, -3, 7]), exponent: values("int32", [3], [10, 3, 0]) }),

@@ -1,7 +1,7 @@
 /** Matrix products. Constant right-hand sides are packed once, when the model is compiled. */
 import { AclError } from "../errors/acl-error";
 import { broadcast, type Dim, formatDims, shapeError } from "../graph/dims";
-import type { DtypeName } from "../graph/dtype";
+import { DTYPES, type DtypeName } from "../graph/dtype";
 import { elements, isFloat, rowMajor, sizeOf, type Tensor, walk } from "../graph/tensor";
 import type { Strip, View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
@@ -61,6 +61,13 @@ export function multiply(a: Tensor, b: Tensor, dtype = a.dtype): Tensor {
 /** What the kernel multiplies; other floats are widened to float32, which holds them exactly. */
 const NATIVE: ReadonlySet<DtypeName> = new Set(["float32", "float64", "int32", "uint32", "int64", "uint64"]);
 
+/** The kernel reads rows and columns in any order that is dense along one of them: a turned matrix is not copied. */
+function operandOf(b: Lowering, view: View): View {
+  const size = DTYPES[view.dtype].bytes;
+  const inner = view.strides.slice(-2);
+  return inner.every((stride) => stride >= 0) && inner.some((stride) => stride === size) ? view : b.arranged(view);
+}
+
 /**
  * target = a x right for views of rank >= 2 that broadcast to one batch. `packed` is a constant float32 matrix: then `right` is never asked for, and
  * its unpacked bytes never reach the device.
@@ -68,11 +75,11 @@ const NATIVE: ReadonlySet<DtypeName> = new Set(["float32", "float64", "int32", "
 function lowerProduct(b: Lowering, target: View, a: View, right: () => View, packed: View | undefined, epilogue?: Strip): void {
   const batch = target.dims.slice(0, -2);
   const spread = (view: View): View => broadcastView(view, [...batch, ...view.dims.slice(-2)]);
-  const left = spread(b.arranged(a));
+  const left = spread(operandOf(b, a));
   if (packed) {
     b.matmul(target, left, packed, true, epilogue);
   } else {
-    b.matmul(target, left, spread(b.arranged(right())), false, epilogue);
+    b.matmul(target, left, spread(operandOf(b, right())), false, epilogue);
   }
 }
 
@@ -127,7 +134,7 @@ export const MatMul = defineOp({
       const view = b.converted(right.view, type);
       return columnVector ? matrix(view, 1) : view;
     };
-    b.through(type, undefined, (target) => {
+    b.through(type, b.node.outputs[0]!.layout, (target) => {
       let out = columnVector ? matrix(target, target.dims.length) : target;
       if (rowVector) {
         out = matrix(out, out.dims.length - 1);

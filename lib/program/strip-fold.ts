@@ -1,7 +1,51 @@
-/** f32 operations of a strip that the micro module does in one: add and relu, silu, gelu. */
-import type { Strip, StripOp, StripValue } from "./types";
+/**
+ * f32 operations of a strip that the micro module does in one: gelu, silu, hard swish, add and relu, multiply-add, clip.
+ * Exporters write gelu and its kind in many ways, so the parts are not compared by form but by value: they have to give the numbers of the function.
+ */
+import type { Strip, StripOpName, StripValue } from "./types";
 
 type Op = Extract<StripValue, { kind: "op" }>;
+
+/** What a function is recognised by. The parts are computed with the same approximation, so it need not be a good one. */
+function erf(x: number): number {
+  const t = 1 / (1 + 0.3275911 * Math.abs(x));
+  const y = 1 - ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t * Math.exp(-x * x);
+  return x < 0 ? -y : y;
+}
+const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
+const clamp = (x: number, low: number, high: number): number => Math.min(Math.max(x, low), high);
+
+/** Operations that the parts of a function may consist of. */
+const EVALUATED: Partial<Record<StripOpName, (...args: readonly [number, number, number]) => number>> = {
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+  min: (a, b) => Math.min(a, b),
+  max: (a, b) => Math.max(a, b),
+  pow: (a, b) => a ** b,
+  neg: (a) => -a,
+  exp: Math.exp,
+  tanh: Math.tanh,
+  erf,
+  sigmoid,
+  relu: (a) => Math.max(a, 0),
+  clip: clamp,
+  muladd: (a, b, c) => a * b + c,
+  reciprocal: (a) => 1 / a,
+};
+
+/** Functions with a loop of their own, and an operation without which nothing computes them. */
+const FUNCTIONS: readonly { readonly op: StripOpName; readonly needs: readonly StripOpName[]; readonly f: (x: number) => number }[] = [
+  { op: "gelu", needs: ["erf"], f: (x) => (x / 2) * (1 + erf(x * Math.SQRT1_2)) },
+  { op: "gelu_tanh", needs: ["tanh"], f: (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))) },
+  { op: "silu", needs: ["sigmoid", "exp"], f: (x) => x * sigmoid(x) },
+  { op: "hard_swish", needs: ["clip", "min", "relu"], f: (x) => x * clamp(x / 6 + 0.5, 0, 1) },
+];
+/** On both sides of every bend of these functions, and far out, where a bend of another kind would show. */
+const POINTS = [-1e4, -90, -12, -5.3, -3.2, -2.9, -2.2, -1.3, -0.7, -0.2, -0.01, 0.03, 0.4, 0.9, 1.7, 2.6, 2.9, 3.2, 4.9, 5.8, 6.3, 12, 90, 1e4];
+/** Constants of the parts are f32. */
+const CLOSE = 1e-6;
 
 class Folder {
   readonly #values: StripValue[];
@@ -15,59 +59,88 @@ class Folder {
   }
 
   /** Value `at` if it is this f32 operation. */
-  #op(at: number, op: StripOp["op"]): Op | undefined {
+  #op(at: number, op: StripOpName): Op | undefined {
     const value = this.#values[at];
     return value?.kind === "op" && value.op === op && value.type === "f32" ? value : undefined;
   }
 
-  #isConstant(at: number, wanted: number): boolean {
+  #constant(at: number): number | undefined {
     const value = this.#values[at];
-    return value?.kind === "constant" && value.type === "f32" && Math.abs(Number(value.value) - wanted) <= 1e-6 * wanted;
+    return value?.kind === "constant" && value.type === "f32" ? Number(value.value) : undefined;
   }
 
-  /** Factors of the product at `at`; a product that somebody else reads too is one factor. */
-  #factors(at: number): number[] {
-    const product = this.#op(at, "mul");
-    return product ? product.args.flatMap((arg) => (this.#uses[arg] === 1 && this.#op(arg, "mul") ? this.#factors(arg) : [arg])) : [at];
-  }
-
-  /** x where value `at` is 1 + erf(x / sqrt 2) and read once. */
-  #erfArgument(at: number): number | undefined {
-    const sum = this.#uses[at] === 1 ? this.#op(at, "add") : undefined;
-    const inner = sum?.args.find((arg) => !this.#isConstant(arg, 1));
-    if (!sum || inner === undefined || !sum.args.some((arg) => this.#isConstant(arg, 1)) || this.#uses[inner] !== 1) return undefined;
-    const erf = this.#op(inner, "erf");
-    const scaled = erf && this.#uses[erf.args[0]!] === 1 ? erf.args[0]! : undefined;
-    if (scaled === undefined) return undefined;
-    const divided = this.#op(scaled, "div");
-    if (divided && this.#isConstant(divided.args[1]!, Math.SQRT2)) return divided.args[0]!;
-    const times = this.#op(scaled, "mul");
-    if (!times?.args.some((arg) => this.#isConstant(arg, Math.SQRT1_2))) return undefined;
-    return times.args.find((arg) => !this.#isConstant(arg, Math.SQRT1_2));
-  }
-
-  #product(at: number): Op | undefined {
-    const factors = this.#factors(at);
-    if (factors.length === 2) {
-      const gate = factors.find((factor) => this.#uses[factor] === 1 && this.#op(factor, "sigmoid"));
-      const x = factors.find((factor) => factor !== gate);
-      if (gate !== undefined && x !== undefined && this.#op(gate, "sigmoid")!.args[0] === x)
-        return { kind: "op", op: "silu", type: "f32", args: [x] };
+  /** f32 operations that `root` and nobody else uses, and from the last one down every value x of which `root` is a function by them alone. */
+  *#arguments(root: number): Generator<{ readonly x: number; readonly parts: readonly number[] }> {
+    const parts: number[] = [];
+    const inside = new Map<number, number>();
+    let open = new Set([root]);
+    for (;;) {
+      const at = Math.max(...open);
+      const alone = open.size === 1 && at !== root;
+      if (alone) yield { x: at, parts };
+      const value = this.#values[at]!;
+      const own = at === root || inside.get(at) === this.#uses[at];
+      if (value.kind !== "op" || value.type !== "f32" || !(value.op in EVALUATED) || !own) return;
+      parts.push(at);
+      for (const arg of value.args) inside.set(arg, (inside.get(arg) ?? 0) + 1);
+      open = new Set([...open, ...value.args.filter((arg) => this.#constant(arg) === undefined)]);
+      open.delete(at);
+      if (open.size === 0) return;
     }
-    if (factors.length === 3 && factors.some((factor) => this.#isConstant(factor, 0.5))) {
-      for (const factor of factors) {
-        const x = this.#erfArgument(factor);
-        if (x !== undefined && factors.includes(x)) return { kind: "op", op: "gelu", type: "f32", args: [x] };
-      }
+  }
+
+  #evaluate(root: number, x: number, parts: readonly number[], point: number): number {
+    const known = new Map([[x, point]]);
+    for (const at of parts.toReversed()) {
+      const { op, args } = this.#values[at] as Op;
+      const numbers = args.map((arg) => known.get(arg) ?? this.#constant(arg)!);
+      known.set(at, EVALUATED[op]!(numbers[0]!, numbers[1]!, numbers[2]!));
+    }
+    return known.get(root)!;
+  }
+
+  #function(root: number): Op | undefined {
+    for (const { x, parts } of this.#arguments(root)) {
+      const ops = parts.map((at) => (this.#values[at] as Op).op);
+      const found = FUNCTIONS.find(
+        ({ needs, f }) =>
+          needs.some((op) => ops.includes(op)) &&
+          POINTS.every((point) => Math.abs(this.#evaluate(root, x, parts, point) - f(point)) <= CLOSE * Math.abs(f(point)) + 1e-12),
+      );
+      if (found) return { kind: "op", op: found.op, type: "f32", args: [x] };
     }
     return undefined;
   }
 
   #replacement(at: number): Op | undefined {
-    if (this.#op(at, "mul")) return this.#product(at);
-    const sum = this.#op(at, "relu")?.args[0];
-    const add = sum !== undefined && this.#uses[sum] === 1 ? this.#op(sum, "add") : undefined;
-    return add ? { kind: "op", op: "add_relu", type: "f32", args: add.args } : undefined;
+    const value = this.#values[at]!;
+    if (value.kind !== "op" || value.type !== "f32") return undefined;
+    const single = (arg: number, op: StripOpName): Op | undefined => (this.#uses[arg] === 1 ? this.#op(arg, op) : undefined);
+    const replaced = (op: StripOpName, ...args: number[]): Op => ({ kind: "op", op, type: "f32", args });
+    switch (value.op) {
+      case "mul":
+      case "div":
+        return this.#function(at);
+      case "add": {
+        const product = value.args.find((arg) => single(arg, "mul"));
+        if (product === undefined) return undefined;
+        const term = value.args[0] === product ? value.args[1]! : value.args[0]!;
+        return this.#function(at) ?? replaced("muladd", ...this.#op(product, "mul")!.args, term);
+      }
+      case "min": {
+        const [inner, high] = value.args as [number, number];
+        const low = single(inner, "max")?.args[1];
+        // Limits that are NaN, or in the wrong order, are for the exact operations.
+        const ordered = low !== undefined && (this.#constant(low) ?? Number.NaN) <= (this.#constant(high) ?? Number.NaN);
+        return ordered ? replaced("clip", this.#op(inner, "max")!.args[0]!, low, high) : undefined;
+      }
+      case "relu": {
+        const sum = single(value.args[0]!, "add");
+        return sum && replaced("add_relu", ...sum.args);
+      }
+      default:
+        return undefined;
+    }
   }
 
   /** The values from the last to the first: what a replacement no longer reads goes before it is looked at itself. */
@@ -99,7 +172,7 @@ class Folder {
 
 /** The strip with such operations folded and without the values that nobody reads then. */
 export function foldStrip(strip: Strip): Strip {
-  if (!strip.values.some((value) => value.kind === "op" && (value.op === "relu" || value.op === "sigmoid" || value.op === "erf"))) return strip;
+  if (strip.values.filter(({ kind }) => kind === "op").length < 2) return strip;
   const folder = new Folder(strip);
   const values = folder.run();
   const at = new Map<number, number>();

@@ -47,3 +47,40 @@ test("near misses of gelu stay as they are", () => {
   const wrong = [input, constant(1.5), constant(1), constant(0.5), op("div", 0, 1), op("erf", 4), op("add", 5, 2), op("mul", 0, 6), op("mul", 7, 3)];
   expect(folded(wrong)).toEqual(["div", "erf", "add", "mul", "mul"]);
 });
+
+test("gelu by tanh, with the cube written in any way", () => {
+  const parts = [input, constant(0.044715), constant(0.7978845608), constant(1), constant(0.5), constant(3)];
+  const end = [op("add", 0, 7), op("mul", 8, 2), op("tanh", 9), op("add", 10, 3)];
+  expect(folded([...parts, op("pow", 0, 5), op("mul", 6, 1), ...end, op("mul", 0, 4), op("mul", 12, 11)])).toEqual(["gelu_tanh"]);
+  const products = [input, constant(0.044715), constant(0.7978845608), constant(1), constant(0.5), op("mul", 0, 0), op("mul", 5, 1), op("add", 6, 3)];
+  const inner = [op("mul", 0, 7), op("mul", 8, 2), op("tanh", 9), op("mul", 0, 10), op("add", 0, 11), op("mul", 12, 4)];
+  expect(folded([...products, ...inner])).toEqual(["gelu_tanh"]);
+});
+
+test("hard swish and silu by parts", () => {
+  const [three, zero, six] = [constant(3), constant(0), constant(6)];
+  expect(folded([input, three, zero, six, op("add", 0, 1), op("max", 4, 2), op("min", 5, 3), op("mul", 0, 6), op("div", 7, 3)])).toEqual([
+    "hard_swish",
+  ]);
+  const alpha = [input, constant(1 / 6), constant(0.5), zero, constant(1), op("muladd", 0, 1, 2), op("max", 5, 3), op("min", 6, 4), op("mul", 7, 0)];
+  expect(folded(alpha)).toEqual(["hard_swish"]);
+  const limited = [...alpha.slice(0, -1), constant(100), op("mul", 7, 0), op("min", 9, 8)];
+  expect(folded(limited)).toEqual(["hard_swish", "min"]);
+  expect(folded([input, constant(1), op("neg", 0), op("exp", 2), op("add", 3, 1), op("div", 0, 4)])).toEqual(["silu"]);
+});
+
+test("a part that is stored too is not taken", () => {
+  const values = [input, op("sigmoid", 0), op("mul", 0, 1)];
+  expect(folded(values, [1, 2])).toEqual(["sigmoid", "mul"]);
+});
+
+test("the argument of a function may be computed before", () => {
+  expect(folded([input, other, op("add", 0, 1), op("sigmoid", 2), op("mul", 2, 3)])).toEqual(["add", "silu"]);
+});
+
+test("a product and a sum; limits of constants", () => {
+  expect(folded([input, other, op("mul", 0, 1), op("add", 1, 2)])).toEqual(["muladd"]);
+  expect(folded([input, other, op("mul", 0, 1), op("add", 1, 2)], [2, 3])).toEqual(["mul", "add"]);
+  expect(folded([input, constant(-1), constant(2), op("max", 0, 1), op("min", 3, 2)])).toEqual(["clip"]);
+  expect(folded([input, constant(3), constant(2), op("max", 0, 1), op("min", 3, 2)])).toEqual(["max", "min"]);
+});
