@@ -22,7 +22,8 @@ const USAGE = `usage: npm run bench -- ${SUITES.join("|")} [options]
   --node PATH    the Node.js that runs every runner (default: this one)
   --models DIR   model and load suites: every .onnx below DIR as well (default: what NPURT_SUITES names)
   --rounds n     blocks per case and runner (default 7)
-  --ours         leave the peers out`;
+  --ours         leave the peers out
+  --clock cpu    processor time of each runner instead of the clock on the wall: for machines that are not quiet; one thread only`;
 
 const NOTE_LENGTH = 300;
 const { SingleBar, Presets } = createRequire(import.meta.url)("cli-progress");
@@ -38,6 +39,7 @@ function readArguments() {
       models: { type: "string", default: process.env.NPURT_SUITES },
       rounds: { type: "string", default: "7" },
       ours: { type: "boolean", default: false },
+      clock: { type: "string", default: "wall" },
     },
   });
   const options = {
@@ -48,7 +50,8 @@ function readArguments() {
     rounds: Number(values.rounds),
   };
   const counts = [options.threads, options.rounds].every((count) => Number.isInteger(count) && count > 0);
-  if (positionals.length !== 1 || !SUITES.includes(options.suite) || !counts) throw new Error("wrong arguments");
+  const clock = options.clock === "wall" || (options.clock === "cpu" && options.threads === 1);
+  if (positionals.length !== 1 || !clock || !SUITES.includes(options.suite) || !counts) throw new Error("wrong arguments");
   return options;
 }
 
@@ -108,6 +111,7 @@ const RUN = {
 
 async function main() {
   const options = readArguments();
+  process.env.NPURT_BENCH_CLOCK = options.clock; // for the runners
   const notes = [];
   const context = {
     nodeVersion: execFileSync(options.node, ["-p", "process.versions.node"], { encoding: "utf8" }).trim(),
@@ -131,7 +135,7 @@ async function main() {
   const chosen = (cases) => cases.filter((job) => options.filter.test(job.name));
   const rows = await RUN[options.suite](options, context, { comparedRows, chosen, progress });
   const versions = options.ours ? {} : peerVersions();
-  const report = reportOf(options.suite, rows, { ...context, versions, threads: options.threads, notes });
+  const report = reportOf(options.suite, rows, { ...context, versions, threads: options.threads, clock: options.clock, notes });
   printReport(report);
   if (options.json) fs.writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`);
 }

@@ -45,7 +45,7 @@ export function meansOf(rows) {
   ];
 }
 
-export function reportOf(suite, rows, { nodeVersion, kernels, threads, versions, notes }) {
+export function reportOf(suite, rows, { nodeVersion, kernels, threads, clock, versions, notes }) {
   return {
     suite,
     date: new Date().toISOString(),
@@ -53,6 +53,7 @@ export function reportOf(suite, rows, { nodeVersion, kernels, threads, versions,
     node: nodeVersion,
     kernels,
     threads,
+    clock,
     versions,
     rows,
     means: meansOf(rows),

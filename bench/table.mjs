@@ -78,13 +78,15 @@ function print(cells) {
   console.log([line(cells[0]), widths.map((width) => "-".repeat(width)).join("  "), ...cells.slice(1).map(line)].join("\n"));
 }
 
-export function printReport({ rows, means, machine, node, kernels, threads, versions, notes }) {
+export function printReport({ rows, means, machine, node, kernels, threads, clock, versions, notes }) {
   print(tableOf(rows));
   if (means.length > 0) {
     console.log();
     print(meansTable(means));
   }
   console.log(`\nnode ${node}, kernels ${kernels ?? "-"}, ${threads} thread${threads > 1 ? "s" : ""}; ${versionsText(versions)}`);
-  console.log(`${machine.cores} x ${machine.cpu}, ${machine.system}; medians of interleaved blocks; a ratio above 1 means that ours is faster`);
+  console.log(
+    `${machine.cores} x ${machine.cpu}, ${machine.system}; ${clock === "cpu" ? "processor time, " : ""}medians of interleaved blocks; a ratio above 1 means that ours is faster`,
+  );
   for (const note of notes) console.log(`note: ${note}`);
 }
