@@ -28,20 +28,20 @@ export namespace Stream {
   // line 2: written at retire
   export const FENCE: usize = 128; // u64: sequence of the last retired task; only grows
   export const ARGUMENT_HEAD: usize = 136; // argument bytes given back; written before FENCE
-  // line 3: tiles of the open region
+  // line 3: the open region: what cores fight for, so that one line travels
   export const TICKET: usize = 192; // u64 (epoch << 32) | tiles left to claim; claimed by CAS
-  // line 4
-  export const PENDING: usize = 256; // tiles of the region not finished; whoever takes it to 0 is the completer
-  // line 5: the run in flight, written by the owner before TICKET opens
-  export const PROGRAM: usize = 320; // address, 0 = no run in flight
-  export const FRAME: usize = 324;
-  export const REGION: usize = 328; // index of the open region
-  export const RUN_FAULT: usize = 332; // first code of this run; CAS 0 -> code
-  export const RUN_FAULT_NUMBER: usize = 336; // fault number (+1)
-  export const UNBOUNDED: usize = 340; // 1: the run is a user's kernel, which only worker cores may run
-  export const STARTED: usize = 344; // f64 us, only while tracing
-  export const TIME: usize = 352; // f64 us, virtual clock only: nothing of this stream starts earlier
-  export const END: usize = 360; // f64 us, virtual clock only: when the last tile of the open region ends
+  export const PENDING: usize = 200; // tiles of the region not finished; whoever takes it to 0 is the completer
+  export const REGION: usize = 204; // index of the open region; written by the owner before TICKET opens
+  // line 4: the run in flight, written by the owner when it begins: every core reads it, nobody writes it between two regions that end well
+  export const PROGRAM: usize = 256; // address, 0 = no run in flight
+  export const FRAME: usize = 260;
+  export const RUN_FAULT: usize = 264; // first code of this run; CAS 0 -> code
+  export const RUN_FAULT_NUMBER: usize = 268; // fault number (+1)
+  export const UNBOUNDED: usize = 272; // 1: the run is a user's kernel, which only worker cores may run
+  export const STARTED: usize = 280; // f64 us, only while tracing
+  // line 5: the virtual clock
+  export const TIME: usize = 320; // f64 us: nothing of this stream starts earlier
+  export const END: usize = 328; // f64 us: when the last tile of the open region ends
   // line 6: who waits
   export const HOST_TARGET: usize = 384; // u64: lowest sequence a host armed; 0 = none
   export const WAITERS: usize = 392; // list of streams blocked on this fence: stream index + 1

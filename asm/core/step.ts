@@ -6,7 +6,7 @@ import { bellCount, fallAsleep, sleep, wakeUp } from "../sync/park";
 import { clearReady, pickReady, setReady } from "../sync/ready";
 import { clock, coreId, me, refreshTrace } from "./local";
 import { hasHead, hasTiles, tryHead } from "./streams";
-import { tryTile } from "./tiles";
+import { awaitTiles, tryTile } from "./tiles";
 
 const BUDGET: i32 = 256;
 /** How long a parked core sleeps at most: what a lost wake-up would cost. */
@@ -21,7 +21,7 @@ function visit(stream: u32, budget: i32): i32 {
   while (did < budget) {
     const more = tryTile(stream, sc, budget - did);
     if (more < 0) return -1;
-    if (more == 0) break;
+    if (more == 0 && !awaitTiles(sc)) break;
     did += more;
   }
   if (did < budget) {

@@ -16,12 +16,14 @@ import { setReady } from "../sync/ready";
 import { contextOf, failRun } from "./fault";
 import { clock, coreId, isHost, me, traceRing } from "./local";
 import { runTask } from "./tasks";
-import { enterKernel, leaveKernel, publishTiles, runTile } from "./tiles";
+import { endTile, enterKernel, leaveKernel, publishTiles, runTile } from "./tiles";
 import { closeRegion, followHost, spendTask, stampDone } from "./time";
 import { trace } from "./trace";
 import { BLOCKED, tryWait } from "./wait";
 
 const KILLED: i32 = -1;
+/** A tile was run, and others of its region are still out: whoever finishes the last one goes on. */
+const OUT: i32 = -2;
 /** Programs lie above this; a frame names one that lies beside it by the distance. */
 const NEARBY: u32 = 0x10000;
 
@@ -75,7 +77,9 @@ export function retire(sc: usize, sequence: u64, status: u32, fault: u32): void 
     store<u32>(sc, load<u32>(sc, Stream.FAILURES) + 1, Stream.FAILURES);
     atomic.store<u32>(sc, status, Stream.ERROR);
     const context = contextOf(sc);
-    if (load<u32>(context, Context.MODE) == FailureMode.STOP && atomic.cmpxchg<u32>(context, 0, status, Context.ERROR) == 0) {
+    // An abort was asked for: what it ends is no failure that stops the context.
+    const failed = atomic.load<u32>(sc, Stream.STATE) != StreamState.ABORTING;
+    if (failed && load<u32>(context, Context.MODE) == FailureMode.STOP && atomic.cmpxchg<u32>(context, 0, status, Context.ERROR) == 0) {
       store<u32>(context, fault, Context.FAULT);
     }
   }
@@ -104,8 +108,9 @@ export function advance(stream: u32, sc: usize, budget: i32): i32 {
     if (running) {
       const more = stepRun(stream, sc, budget - did);
       if (more == KILLED) return KILLED;
-      if (more == 0) return did; // the region is out, or the run gave way
-      did += more;
+      if (more == 0) return did; // the run gave way
+      did++;
+      if (more == OUT) return did;
       continue;
     }
     const sequence = load<u64>(sc, Stream.FENCE) + 1; // only the owner moves the fence
@@ -162,7 +167,7 @@ function beginRun(stream: u32, sc: usize, frame: usize): bool {
   return true;
 }
 
-/** One step of the run in flight: a control region, a region, or its end. Returns the work done; 0: the stream is out of the caller's hands; -1 killed. */
+/** One step of the run in flight: a control region, a region, or its end. Returns 1 for the work done; 0: the run gave way; OUT or KILLED. */
 function stepRun(stream: u32, sc: usize, budget: i32): i32 {
   const program = <usize>load<u32>(sc, Stream.PROGRAM);
   const frame = <usize>load<u32>(sc, Stream.FRAME);
@@ -193,11 +198,12 @@ function stepRun(stream: u32, sc: usize, budget: i32): i32 {
     store<u32>(sc, index + 1, Stream.REGION);
     return 1;
   }
-  const worthWaking = load<u32>(region, Region.COST_NS) > WAKE_COST_NS;
-  publishTiles(sc, tiles);
+  publishTiles(sc, tiles - 1);
   setReady(stream, load<u32>(sc, Stream.PRIORITY));
-  if (worthWaking) bell(<i32>tiles - 1);
-  return 0;
+  if (load<u32>(region, Region.COST_NS) > WAKE_COST_NS) bell(<i32>tiles - 1);
+  // The first tile was never in the ticket: it is the owner's.
+  if (!runTile(stream, sc, region, 0)) return KILLED;
+  return endTile(sc) ? 1 : OUT;
 }
 
 function finishRun(stream: u32, sc: usize, frame: usize, program: usize): void {

@@ -10,6 +10,9 @@ import { advance } from "./streams";
 import { catchUp, closeRegion, spendTile } from "./time";
 import { trace } from "./trace";
 
+/** Looks at the ticket before a core without a tile turns elsewhere: less than a microsecond. */
+const STAY: i32 = 64;
+
 /**
  * From here until `leaveKernel` this core holds the tile (or task) that its record names, and no lock. A trap unwinds to the JS catch, which calls `recover`.
  * The record is complete before PHASE says KERNEL: the watchdog reads it after winning PHASE.
@@ -95,18 +98,33 @@ export function tryTile(stream: u32, sc: usize, budget: i32): i32 {
   return 0;
 }
 
-/** Counts one tile as finished. The core that finishes the last one is the completer: it takes the stream on. Returns the work done there, -1 if killed. */
-export function finishTile(stream: u32, sc: usize, budget: i32): i32 {
+/** Counts one tile as finished. True: it was the last, the region is closed, and the stream is the caller's. */
+export function endTile(sc: usize): bool {
   // The RMW orders every tile's writes before the completer's reads.
-  if (atomic.sub<u32>(sc, 1, Stream.PENDING) != 1) return 0;
+  if (atomic.sub<u32>(sc, 1, Stream.PENDING) != 1) return false;
   closeRegion(sc);
   store<u32>(sc, load<u32>(sc, Stream.REGION) + 1, Stream.REGION);
-  return advance(stream, sc, budget);
+  return true;
 }
 
-/** Opens a region to all cores. PENDING and REGION are written before. */
-export function publishTiles(sc: usize, count: u32): void {
+/** As `endTile`; the core that finishes the last one takes the stream on. Returns the work done there, -1 if killed. */
+export function finishTile(stream: u32, sc: usize, budget: i32): i32 {
+  return endTile(sc) ? advance(stream, sc, budget) : 0;
+}
+
+/** Waits a moment for the next region of a run whose last tiles others have. True: there are tiles that the caller may claim. */
+export function awaitTiles(sc: usize): bool {
+  if (isHost() && load<u32>(sc, Stream.UNBOUNDED)) return false;
+  for (let i = 0; i < STAY; i++) {
+    if (<u32>atomic.load<u64>(sc, Stream.TICKET)) return true;
+    if (!atomic.load<u32>(sc, Stream.PENDING)) return false;
+  }
+  return false;
+}
+
+/** Opens a region to all cores, `left` of whose tiles are to be claimed: the caller keeps the first. PENDING and REGION are written before. */
+export function publishTiles(sc: usize, left: u32): void {
   const epoch = (load<u64>(sc, Stream.TICKET) >> 32) + 1;
   // release: publishes PROGRAM, FRAME, REGION and PENDING; pairs with the claim CAS
-  atomic.store<u64>(sc, (epoch << 32) | <u64>count, Stream.TICKET);
+  atomic.store<u64>(sc, (epoch << 32) | <u64>left, Stream.TICKET);
 }
