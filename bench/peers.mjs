@@ -1,4 +1,5 @@
-/** Installs the runtimes that npurt is compared with into bench/peers (git-ignored) on first use. They never become its dependencies. */
+#!/usr/bin/env node
+/** Installs the runtimes that npurt is compared with into bench/peers (git-ignored) on first use, or by itself: `node bench/peers.mjs`. They never become its dependencies. */
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import { createRequire } from "node:module";
@@ -48,3 +49,5 @@ export function peerVersions() {
 
 /** `require` as a module inside bench/peers sees it. */
 export const requirePeer = createRequire(path.join(folder, "index.js"));
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = ensurePeers() ? 0 : 1;

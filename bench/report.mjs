@@ -27,7 +27,7 @@ const meanOf = (group, rows, goal = null) => ({
   goal,
 });
 
-/** One entry per group, then one over all rows whose group has a goal. Empty for suites without groups. */
+/** One entry per group, then one over all rows whose group has a goal on this Node. Empty for suites without groups. */
 export function meansOf(rows) {
   const grouped = rows.filter((row) => row.group !== undefined);
   if (grouped.length === 0) return [];
@@ -41,7 +41,7 @@ export function meansOf(rows) {
         grouped.filter((row) => row.group === group),
       ),
     ),
-    meanOf("all with a goal", wanted, MEAN_GOAL[node.split(".")[0]] ?? null),
+    ...(wanted.length === 0 ? [] : [meanOf("all with a goal", wanted, MEAN_GOAL[node.split(".")[0]] ?? null)]),
   ];
 }
 
