@@ -16,6 +16,7 @@ import { eventCalls } from "./families/event";
 import { formatCalls } from "./families/format";
 import { indirectCalls } from "./families/indirect";
 import { kernelCalls } from "./families/kernel";
+import { forgetLabels, labelCalls } from "./families/label";
 import { launchCalls } from "./families/launch";
 import { managedCalls } from "./families/managed";
 import { memoryCalls } from "./families/memory";
@@ -42,6 +43,7 @@ import { forgetReports } from "./reports";
 import { forgetSnapshot } from "./snapshot";
 import { forgetResources } from "./resources";
 import { bind } from "./table";
+import { forgetTemporaries } from "./temporaries";
 
 finalizers
   .add(forgetExceptions)
@@ -53,7 +55,9 @@ finalizers
   .add(forgetBarriers)
   .add(forgetRandom)
   .add(forgetAllocators)
-  .add(forgetSnapshot);
+  .add(forgetSnapshot)
+  .add(forgetTemporaries)
+  .add(forgetLabels);
 listeners.add((message) => {
   if (config().errorScope === 1) {
     storeProcessText(message);
@@ -73,6 +77,7 @@ export const acl = {
     ...bind("rt.", timeoutCalls),
     ...bind("rt.", eventCalls),
     ...bind("rt.", notifyCalls),
+    ...bind("rt.", labelCalls),
     ...bind("rt.", callbackCalls),
     ...bind("rt.", memoryCalls),
     ...bind("rt.", managedCalls),

@@ -36,6 +36,7 @@ export enum HandleType {
   LABEL,
   LABEL_LIST,
   CONFIG,
+  TEMPORARY,
 }
 
 export interface HandleParts {

@@ -1,14 +1,15 @@
 /** Memory: allocating, freeing, and what an address is. */
 import { AclError } from "../../errors/acl-error";
 import { invalidParam } from "../../errors/make";
-import { dict, integer, list, optional, pointer } from "../args";
+import { callbackOrNull, dict, handle, integer, list, optional, pointer } from "../args";
 import { addressOf, Location, resolve } from "../addresses";
 import { freePointer, mallocDevice, mallocHost, OwnerBit, pageBytes } from "../allocations";
 import { current } from "../contexts";
 import { type AclDevice, deviceIfOpen, ensureDevice, physicalIndex, userId } from "../devices";
 import { isManaged } from "../managed";
-import { syncContext } from "../streams";
+import { ownStream, syncContext } from "../streams";
 import { call } from "../table";
+import { createTemporary, destroyTemporary, evictionsOf, type Recompute, useTemporary } from "../temporaries";
 
 const MEMORY_ATTRIBUTES = 12;
 /** aclrtMallocAttrType. */
@@ -233,6 +234,43 @@ export const memoryCalls = {
     doc: "Where the address points: host 0, device 1, unregistered 2, managed 3; its device and page size.",
     none: undefined,
     run: describe,
+  }),
+  malloc_temporary: call({
+    c: "npurt malloc_temporary",
+    args: [integer("size"), callbackOrNull<Recompute>("recompute")],
+    returns: "[value, ret]",
+    doc: "Memory that makes room when another allocation would fail. recompute(ptr, stream) queues what fills it again; null: it is lost then.",
+    none: 0,
+    run(size, recompute) {
+      const device = here("malloc_temporary");
+      if (size <= 0) {
+        throw invalidParam(`malloc_temporary: size is ${size}; pass at least 1 byte`);
+      }
+      return createTemporary(device, size, recompute, "malloc_temporary");
+    },
+  }),
+  use_temporary: call({
+    c: "npurt use_temporary",
+    args: [handle("temporary"), handle("stream")],
+    returns: "[value, ret]",
+    doc: "Address of temporary memory for the tasks that the stream gets next; if it was evicted, it is allocated and filled again first.",
+    none: 0,
+    run: (temporary, stream) => useTemporary(temporary, ownStream(stream, "use_temporary"), "use_temporary"),
+  }),
+  get_temporary_evictions: call({
+    c: "npurt get_temporary_evictions",
+    args: [handle("temporary")],
+    returns: "[value, ret]",
+    doc: "How often temporary memory was taken away.",
+    none: 0,
+    run: (temporary) => evictionsOf(temporary, "get_temporary_evictions"),
+  }),
+  free_temporary: call({
+    c: "npurt free_temporary",
+    args: [handle("temporary")],
+    returns: "ret",
+    doc: "Gives temporary memory back.",
+    run: (temporary): void => destroyTemporary(temporary, "free_temporary"),
   }),
   check_mem_type: call({
     c: "aclrtCheckMemType",

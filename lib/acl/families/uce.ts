@@ -72,8 +72,8 @@ export const uceCalls = {
     returns: "ret",
     doc: "Repairs what get_error_verbose says may be repaired: bad memory of the device. 207000 if there is none.",
     run(id): void {
-      const device = deviceAt(id, "repair_error");
-      if (repair(device, 0, device.machine.bytes.length) === 0) {
+      const device = deviceIfOpen(physicalIndex(id, "repair_error"));
+      if (device === undefined || repair(device, 0, device.machine.bytes.length) === 0) {
         throw new AclError(207000, `repair_error: device ${id} has no repairable error; reset the device or the context instead`);
       }
     },
