@@ -70,7 +70,10 @@ export namespace Header {
   export const TASK_COST: usize = 0x400; // f64 us: what every task costs at least, on a virtual clock
   export const BINARIES: usize = 0x440; // ids given to kernel binaries so far; atomic
   export const PRINT: usize = 0x444; // address of the PrintRing (asm/abi/kernel.ts), 0 = no kernel prints
+  export const LANE_TIMES: usize = 0x480; // TIMED_LANES f64, us: when each lane is free, on a virtual clock
 }
+/** A virtual clock tells this many lanes apart; with more there is no waiting for one. */
+export const TIMED_LANES: u32 = 64;
 export const MAGIC: u32 = 0x7472_7570; // "purt"
 
 /** Which way a copy goes: Task.FLAGS of a DMA task. */

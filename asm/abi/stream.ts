@@ -24,7 +24,7 @@ export namespace Stream {
   export const PRIORITY: usize = 72;
   export const STATE: usize = 76; // StreamState; atomic
   export const GENERATION: usize = 80;
-  export const LANE: usize = 84; // 1 while this stream holds a hardware lane
+  export const LANE: usize = 84; // hardware lane + 1 while this stream holds one
   // line 2: written at retire
   export const FENCE: usize = 128; // u64: sequence of the last retired task; only grows
   export const ARGUMENT_HEAD: usize = 136; // argument bytes given back; written before FENCE

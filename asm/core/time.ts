@@ -2,7 +2,7 @@
  * The virtual clock: each core has a time of its own, a stream's work starts when both are ready, and work moves the core's time on by what it costs.
  * Copies run on the engine of their direction and leave the core free; a driver steps the core whose time is lowest. On a wall clock all of this is one branch.
  */
-import { Header, Layout } from "../abi/device";
+import { Header, Layout, TIMED_LANES } from "../abi/device";
 import { Stream } from "../abi/stream";
 import { Region } from "../abi/program";
 import { CopyDescriptor, Probe, Task, TaskOp } from "../abi/task";
@@ -26,6 +26,22 @@ export function followHost(sc: usize, record: usize): void {
 /** The core cannot start work of this stream before the stream's own time. */
 export function catchUp(sc: usize): void {
   if (isVirtual()) setCoreTime(max<f64>(clock(), load<f64>(sc, Stream.TIME)));
+}
+
+/** The stream starts to work: on a virtual clock in the lane that is free first, and not before. Returns that lane + 1. */
+export function enterLane(sc: usize, lanes: u32): u32 {
+  if (!isVirtual() || lanes > TIMED_LANES) return 1;
+  let best: usize = 0;
+  for (let lane: usize = 1; lane < <usize>lanes; lane++) {
+    if (load<f64>(HEADER + (lane << 3), Header.LANE_TIMES) < load<f64>(HEADER + (best << 3), Header.LANE_TIMES)) best = lane;
+  }
+  store<f64>(sc, max<f64>(load<f64>(sc, Stream.TIME), load<f64>(HEADER + (best << 3), Header.LANE_TIMES)), Stream.TIME);
+  return <u32>best + 1;
+}
+
+/** The stream stops working, as far as its own time has come. */
+export function leaveLane(sc: usize, lane: u32): void {
+  if (isVirtual()) store<f64>(HEADER + (<usize>(lane - 1) << 3), load<f64>(sc, Stream.TIME), Header.LANE_TIMES);
 }
 
 /** A tile of the open region has run: it cost its share of the region. */

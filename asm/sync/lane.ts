@@ -1,6 +1,7 @@
 /** Hardware lanes: how many streams may be at work at once. A stream takes one when it starts on its head and gives it back when it stops. */
 import { Header, Layout } from "../abi/device";
 import { Stream } from "../abi/stream";
+import { enterLane, leaveLane } from "../core/time";
 import { joinList, wakeList } from "./fence";
 
 const LANES: usize = Layout.HEADER + Header.LANES;
@@ -19,9 +20,10 @@ function take(): bool {
 
 /** False: none is free; the stream then sits in the list of lane waiters. */
 export function takeLane(stream: u32, sc: usize): bool {
-  if (!load<u32>(LANES) || load<u32>(sc, Stream.LANE)) return true;
+  const lanes = load<u32>(LANES);
+  if (!lanes || load<u32>(sc, Stream.LANE)) return true;
   if (take()) {
-    store<u32>(sc, 1, Stream.LANE);
+    store<u32>(sc, enterLane(sc, lanes), Stream.LANE);
     return true;
   }
   joinList(WAITERS, stream, sc);
@@ -30,7 +32,9 @@ export function takeLane(stream: u32, sc: usize): bool {
 }
 
 export function giveLane(sc: usize): void {
-  if (!load<u32>(sc, Stream.LANE)) return;
+  const lane = load<u32>(sc, Stream.LANE);
+  if (!lane) return;
+  leaveLane(sc, lane);
   store<u32>(sc, 0, Stream.LANE);
   atomic.add<u32>(FREE, 1);
   if (atomic.load<u32>(WAITERS)) wakeList(WAITERS);
