@@ -123,6 +123,7 @@ export class ThreadsDriver implements Driver {
       worker.once("exit", () => {
         this.#gone(seat, worker, failure);
         resolve();
+        worker.removeAllListeners(); // what V8 still keeps of the worker leads to the device no more
       });
     });
     return new Promise((resolve, reject) => {
