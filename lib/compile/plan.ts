@@ -112,15 +112,17 @@ function holdThroughLoops(regions: readonly (readonly Instruction[])[], lives: R
   });
 }
 
+const INPLACE: ReadonlySet<Instruction["op"]> = new Set(["map", "softmax", "norm"]);
+
 /**
- * The blob whose bytes a MAP may overwrite: it dies here, nobody else in the region reads it, and every element is read from exactly the place
- * where its result goes. Strips load all their operands before they store, and no two tiles touch one element.
+ * The blob whose bytes an instruction may overwrite: it dies here, nobody else in the region reads it, and every element is read from exactly the
+ * place where its result goes. Strips load all their operands before they store, SOFTMAX and NORM a whole row, and no two tiles touch one element.
  */
 function reusable(instruction: Instruction, region: readonly Instruction[], index: number, lives: ReadonlyMap<Blob, Life>): Blob | undefined {
-  if (instruction.op !== "map" || instruction.strip.outputs.length !== 1) {
+  const [target, ...others] = INPLACE.has(instruction.op) ? writesOf(instruction) : [];
+  if (!target || others.length > 0) {
     return undefined;
   }
-  const target = instruction.strip.outputs[0]!.view;
   const born = lives.get(target.blob);
   if (!born || born.first !== index || born.blobs.length > 1) {
     return undefined;

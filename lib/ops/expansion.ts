@@ -6,7 +6,7 @@ import type { Attribute, Node, Value } from "../graph/ir";
 import { describeNode } from "../graph/ir";
 import type { DtypeName } from "../graph/dtype";
 import { DTYPES } from "../graph/dtype";
-import { encode, tensor } from "../graph/tensor";
+import { decode, encode, tensor } from "../graph/tensor";
 import { NEWEST_OPSET } from "./registry";
 
 type Attributes = Readonly<Record<string, Attribute | number | readonly number[] | undefined>>;
@@ -62,6 +62,11 @@ export class Expansion {
   /** 1-D int64. */
   list(...numbers: number[]): Value {
     return this.constant("int64", [numbers.length], numbers);
+  }
+
+  /** The numbers of an input that is known when the model is compiled, as inference demanded; undefined for an absent one. */
+  numbers(value: Value | undefined): number[] | undefined {
+    return value?.constant && Array.from(decode(value.constant).data as ArrayLike<number | bigint>, Number);
   }
 
   cast(value: Value, dtype: DtypeName): Value {

@@ -7,7 +7,7 @@ import { internal } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import { describeNode, type Node, type Value } from "../graph/ir";
 import { decode, encode, sizeOf, type Stored, type Tensor } from "../graph/tensor";
-import type { Blob, BindingName, FoldName, Instruction, MergeName, RnnName, Strip, View, Window } from "../program/types";
+import type { Blob, ConvForm, BindingName, FoldName, Instruction, MergeName, RnnName, Strip, View, Window } from "../program/types";
 import { PANEL } from "../program/pack";
 import { StripBuilder, stripType } from "./strip-builder";
 import { channelsLast, dense, isDense, permuteView, sameLayout } from "./views";
@@ -208,7 +208,7 @@ export class Lowering {
     this.emit({ op: "matmul", target, a, b, packed, ...(epilogue ? { epilogue } : {}) }, sizeOf(target.dims));
   }
 
-  conv(target: View, source: View, weights: View, window: Window, groups: number, epilogue?: Strip, form: "direct" | "winograd" = "direct"): void {
+  conv(target: View, source: View, weights: View, window: Window, groups: number, epilogue?: Strip, form: ConvForm = "direct"): void {
     this.emit({ op: "conv", target, source, weights, window, groups, form, ...(epilogue ? { epilogue } : {}) }, sizeOf(target.dims));
   }
 

@@ -71,6 +71,8 @@ export const FAMILIES: readonly Family[] = [
   },
   { names: ["CumSum", "CumProd"], load: () => require("./cumulative") },
   { names: ["QLinearMatMul", "QLinearConv", "ConvInteger"], load: () => require("./quantized") },
+  { names: ["LpNormalization", "Hardmax", "LpPool", "SwiGLU"], load: () => require("./scaling") },
+  { names: ["DFT", "STFT"], load: () => require("./fourier") },
   { names: ["TopK"], load: () => require("./select") },
   { names: ["GridSample", "RoiAlign"], load: () => require("./sampling") },
   { names: ["Attention", "RotaryEmbedding"], load: () => require("./attention") },

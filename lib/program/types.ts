@@ -80,6 +80,8 @@ export interface Window {
   readonly padsEnd: readonly number[];
 }
 
+export type ConvForm = "direct" | "winograd" | "planar";
+
 /** Recurrent layers: which gates, and how they meet. */
 export type RnnName = "lstm" | "gru" | "gru_reset_after" | "tanh" | "relu";
 
@@ -103,8 +105,11 @@ export type Instruction = Common &
     | {
         readonly op: "conv"; readonly target: View; readonly source: View; readonly weights: View; readonly window: Window;
         readonly groups: number; readonly epilogue?: Strip;
-        /** What the weights are packed for: packConv, or (3 x 3, strides 1, no dilation, one group, 2-D) packWinograd. Default direct. */
-        readonly form?: "direct" | "winograd";
+        /**
+         * What the weights are packed for: packConv, or (3 x 3, strides 1, no dilation, one group, 2-D) packWinograd; planar: the source has its columns
+         * dense instead of its channels, and packConv took the channels for a spatial dim. Default direct.
+         */
+        readonly form?: ConvForm;
       }
     | { readonly op: "pool"; readonly kind: "max" | "average" | "average_include_pad"; readonly target: View; readonly source: View; readonly window: Window }
     /** Softmax of every row of `source`, float32; a row is the innermost dim, dense in both views. May run in place. */
