@@ -24,6 +24,7 @@ interface Slots {
 const slots: Slots = { ref: undefined, ctx: 0 };
 /** Why this thread has no context, for the text of 107002. */
 let story = "it never set a device or a context";
+/** By device and index: a context that comes after another takes its place. */
 const cache = new Map<number, AclContext>();
 
 /** Epoch and generation in one: a handle of an earlier opening of the device is stale too. */
@@ -41,12 +42,13 @@ export function contextHandle(device: AclDevice, index: number): number {
 
 function viewOf(device: AclDevice, index: number): AclContext {
   const handle = contextHandle(device, index);
-  const known = cache.get(handle);
-  if (known !== undefined && known.device === device) {
+  const slot = device.index * CONTEXT_LIMIT + index;
+  const known = cache.get(slot);
+  if (known !== undefined && known.device === device && known.handle === handle) {
     return known;
   }
   const made = { device, index, handle, core: ContextCore.of(device.core, index) };
-  cache.set(handle, made);
+  cache.set(slot, made);
   return made;
 }
 

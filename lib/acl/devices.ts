@@ -47,6 +47,7 @@ export enum StreamWord {
   CUBE_LIMIT,
   VECTOR_LIMIT,
   CACHE_INFO,
+  DESTROYING, // 1 once a thread destroys it
 }
 const STREAM_WORDS = 16;
 

@@ -2,9 +2,9 @@
 import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
 import { StreamState } from "../host/layout";
-import { type AclContext, contextsOf, streamsOf, unbindDevice } from "./contexts";
-import { type AclDevice, ContextWord, Shared } from "./devices";
-import { DeviceWord, deviceWord, exclusively, Word, words } from "./process";
+import { type AclContext, contextOf, contextsOf, streamsOf, unbindDevice } from "./contexts";
+import { type AclDevice, ContextWord, Shared, StreamWord } from "./devices";
+import { DeviceWord, deviceWord, exclusively, nap, Word, words } from "./process";
 import { abortStream, destroyStream, stateOf, streamView } from "./streams";
 
 /** Marks the allocations of the parity face in the pool; the low bits say how they are charged. */
@@ -17,20 +17,68 @@ export const contextEnds: ((context: AclContext) => void)[] = [];
 /** The same for devices. */
 export const deviceEnds: ((device: AclDevice) => void)[] = [];
 
-/** Waits for the context's tasks and frees its streams, events, notifies and itself. @throws AclError 507007 if another thread is at it */
+/** A thread that destroys something and has not come back for so long has died at it. */
+const PATIENCE_MS = 5000;
+const NAP_MS = 1;
+
+/** Waits for the context's tasks and frees its streams, events, notifies and itself. @throws AclError 507007 if another thread is at it, 107002 if one was */
 export function destroyContext(context: AclContext, what: string): void {
-  const { device, index } = context;
-  if (Atomics.exchange(device.shared, device.contextAt(index, ContextWord.DESTROYING), 1) !== 0) {
+  const { device, index, handle } = context;
+  const claim = device.contextAt(index, ContextWord.DESTROYING);
+  if (Atomics.exchange(device.shared, claim, 1) !== 0) {
     throw new AclError(507007, `${what}: another thread is destroying ${context.core.name}; let one thread do it`);
   }
-  for (const stream of streamsOf(context)) {
-    destroyStream(streamView(device, stream), false);
-  }
-  for (const end of contextEnds) {
-    end(context);
+  try {
+    contextOf(handle, what); // while we came here another thread may have destroyed it, and its index may be another context's
+    destroyStreams(context);
+    for (const end of contextEnds) {
+      end(context);
+    }
+  } catch (error) {
+    Atomics.store(device.shared, claim, 0);
+    throw error;
   }
   const { machine } = device;
   machine.table(() => machine.core.destroyContext(index));
+}
+
+/** Every stream of the context; those that another thread is destroying are waited for. */
+function destroyStreams(context: AclContext): void {
+  const { device } = context;
+  const end = performance.now() + PATIENCE_MS;
+  for (let left = streamsOf(context); left.length > 0; left = streamsOf(context)) {
+    for (const stream of left) {
+      try {
+        destroyStream(streamView(device, stream), false);
+      } catch (error) {
+        if (!(error instanceof AclError && error.code === 107003)) {
+          throw error;
+        }
+        if (performance.now() > end) {
+          Atomics.store(device.shared, device.streamAt(stream, StreamWord.DESTROYING), 0);
+        }
+        nap(NAP_MS);
+      }
+    }
+  }
+}
+
+/** As destroyContext; one that another thread is destroying is waited for. */
+function endContext(context: AclContext): void {
+  const { device, index, handle } = context;
+  for (const end = performance.now() + PATIENCE_MS; contextsOf(device).some((one) => one.handle === handle); nap(NAP_MS)) {
+    try {
+      destroyContext(context, "reset_device");
+      return;
+    } catch (error) {
+      if (!(error instanceof AclError && (error.code === 507007 || error.code === 107002))) {
+        throw error;
+      }
+      if (performance.now() > end) {
+        Atomics.store(device.shared, device.contextAt(index, ContextWord.DESTROYING), 0);
+      }
+    }
+  }
 }
 
 /** Every live allocation of the parity face, as offsets. */
@@ -60,7 +108,7 @@ function endDevice(device: AclDevice, force: boolean): void {
   }
   for (const context of contexts) {
     if (device.core.contexts.size === 0 || ![...device.core.contexts].some(({ index }) => index === context.index)) {
-      destroyContext(context, "reset_device");
+      endContext(context);
     }
   }
   device.set(Shared.PRIMARY, 0);

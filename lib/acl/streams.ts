@@ -39,6 +39,7 @@ const LOG_ERROR = 3;
 /** How often an abort that waits looks for kernels of its stream. */
 const POISON_MS = 20;
 
+/** By device and index: a stream that comes after another takes its place. */
 const cache = new Map<number, AclStream>();
 /** Called before a stream goes; the flag says whether its tasks are dropped. */
 export const destroyHooks = new Set<(stream: AclStream) => void>();
@@ -56,13 +57,14 @@ function field(device: AclDevice, stream: number, offset: number): number {
 
 export function streamView(device: AclDevice, index: number): AclStream {
   const handle = encodeHandle(HandleType.STREAM, device.index, stamp(device, field(device, index, Stream.GENERATION)), index);
-  const known = cache.get(handle);
-  if (known !== undefined && known.device === device) {
+  const slot = device.index * STREAM_LIMIT + index;
+  const known = cache.get(slot);
+  if (known !== undefined && known.device === device && known.handle === handle) {
     return known;
   }
   const context = field(device, index, Stream.CONTEXT);
   const made = { device, index, handle, context, core: new StreamCore(ContextCore.of(device.core, context), index) };
-  cache.set(handle, made);
+  cache.set(slot, made);
   return made;
 }
 
@@ -275,10 +277,23 @@ export function emptyStream(stream: AclStream, state: StreamState, timeoutMs: nu
   return empty;
 }
 
-/** Waits for the stream's tasks (`force`: drops them) and frees it. */
+/** One thread destroys a stream: a second release would free an index that is somebody else's by then. @throws AclError 107003 to the others */
+function claimDestruction({ device, index, handle, core }: AclStream): void {
+  const claim = device.streamAt(index, StreamWord.DESTROYING);
+  const mine = Atomics.exchange(device.shared, claim, 1) === 0;
+  if (!mine || streamView(device, index).handle !== handle || field(device, index, Stream.STATE) === StreamState.FREE) {
+    if (mine) {
+      Atomics.store(device.shared, claim, 0); // it was gone before, and this is the claim of the next one
+    }
+    throw new AclError(107003, `${core.name} is being destroyed by another thread, or was; let one thread do it`);
+  }
+}
+
+/** Waits for the stream's tasks (`force`: drops them) and frees it. @throws AclError 107003 if another thread is at it */
 export function destroyStream(stream: AclStream, force: boolean): void {
   const { device, index } = stream;
   const { machine } = device;
+  claimDestruction(stream);
   for (const hook of destroyHooks) {
     hook(stream);
   }
@@ -296,7 +311,6 @@ export function destroyStream(stream: AclStream, force: boolean): void {
     }
   }
   stream.core.live = false;
-  cache.delete(stream.handle);
   device.give(Shared.STREAMS);
 }
 
