@@ -8,6 +8,7 @@ import type { LoweredProgram } from "../ops/lowering";
 import type { Instruction } from "../program/types";
 import { bindShapes, completeOutputs, modelInfo } from "./bind";
 import { removeDeadNodes } from "./dead";
+import { elideCopies } from "./elide";
 import { encodeProgram } from "./encode";
 import { expandGraph } from "./expand";
 import { foldNormalizations } from "./fold";
@@ -49,6 +50,7 @@ const PASSES: readonly Pass[] = [
   { name: "layout", optional: true, run: chooseLayouts },
   { name: "lower", run: lowerGraph },
   { name: "fuse", optional: true, run: fuseInstructions },
+  { name: "elide", optional: true, run: elideCopies },
   { name: "schedule", run: scheduleRegions },
   { name: "plan", run: planMemory },
   { name: "encode", run: encodeProgram },

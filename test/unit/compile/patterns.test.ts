@@ -202,9 +202,9 @@ describe("attention", () => {
 
   test("three instructions, no copies, no memory for turned operands", () => {
     const { regions, plan } = runPipeline(bytes, {});
-    // The output belongs to the caller and is dense: the product is turned into it.
-    expect(regions!.flat().map(({ op }) => op)).toEqual(["matmul", "softmax", "matmul", "copy"]);
-    expect(plan!.arenaBytes).toBeLessThanOrEqual(3 * Math.ceil((2 * heads * sequence * sequence * 4) / 64) * 64 + 2 * heads * sequence * width * 4);
+    expect(regions!.flat().map(({ op }) => op)).toEqual(["matmul", "softmax", "matmul"]);
+    // The scores, which softmax overwrites.
+    expect(plan!.arenaBytes).toBe(Math.ceil((2 * heads * sequence * sequence * 4) / 64) * 64);
   });
 
   test("the numbers are those of the parts", () => {
