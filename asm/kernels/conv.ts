@@ -20,7 +20,7 @@ const PIXELS: u32 = 60;
 const TABLE_ENTRIES: u32 = 15360;
 /** Zeros that stand for padding: the longest run, or all channels (lib/program/encode-matrix.ts keeps below). */
 const ZERO_BYTES: u32 = 65536;
-/** Gathered windows, or runs that cross the padding. */
+/** Gathered windows, or runs that cross the padding; room behind them for a vector that is written whole. */
 const GATHER_BYTES: u32 = 262144;
 
 /** Gathered windows that leave room for C in the first-level cache, and the most pixels of a round in units of PIXELS. */
@@ -88,15 +88,15 @@ function groupColumns(group: u32, j: u32, last: u32, first: u32, pixels: u32, pl
   }
 }
 
-/** Depthwise, any window: through the table of taps. `weights` and `bias` are those of the first of the `channels`. */
-function depthwiseTaps(pixels: u32, channels: u32, place: usize, pitch: usize): void {
+/** Depthwise, any window: through the table of taps. */
+function depthwiseTaps(pixels: u32, place: usize, pitch: usize): void {
   const table = buffer + TABLE, tablePitch = <usize>pixels << 2;
   listWindows(pixels, table, tablePitch, buffer + ZERO);
-  depthwise(pixels, channels, taps, table, tablePitch, weights, bias, place, pitch, <usize>outputs << 2, least, greatest);
+  depthwise(pixels, inputs, taps, table, tablePitch, weights, bias, place, pitch, least, greatest);
 }
 
 /** Depthwise: runs of pixels whose windows lie inside go row by row where the micro module has a form for them. */
-function depthwisePixels(first: u32, pixels: u32, channels: u32, place: usize, pitch: usize): void {
+function depthwisePixels(first: u32, pixels: u32, place: usize, pitch: usize): void {
   const step = load<u32>(block + ConvBlock.STRIDES, 8);
   const square = taps == 9 && kernelSize(1) == 3 && kernelSize(2) == 3;
   const plain = square && step <= 2 && load<u32>(block + ConvBlock.DILATIONS, 4) == 1 && load<u32>(block + ConvBlock.DILATIONS, 8) == 1;
@@ -105,12 +105,10 @@ function depthwisePixels(first: u32, pixels: u32, channels: u32, place: usize, p
     let count = plain ? insidePixels(pixels) : 0;
     if (
       count == 0 ||
-      depthwiseRow(
-        3, step, count, channels, windowStart(), stride(source, 2), stride(source, 3), weights, bias, place, pitch, <usize>outputs << 2, least, greatest,
-      ) == 0
+      depthwiseRow(3, step, count, inputs, windowStart(), stride(source, 2), stride(source, 3), weights, bias, place, pitch, least, greatest) == 0
     ) {
       if (count == 0) count = plain ? max<u32>(1, edgePixels(pixels)) : min<u32>(pixels, restOfRow());
-      depthwiseTaps(count, channels, place, pitch);
+      depthwiseTaps(count, place, pitch);
     } else for (let p: u32 = 0; p < count; p++) nextPixel();
     place += count * pitch;
     pixels -= count;
@@ -160,13 +158,7 @@ export function runConv(program: usize, instruction: usize, tile: u32, frame: us
   const to = min<u32>(from + pixelsPerTile, pixels), j1 = min<u32>(j0 + columnsPerTile, n);
   memory.fill(scratch + ZERO, 0, min<usize>(ZERO_BYTES, (<usize>inputs << 2) * (mode == ConvMode.RUNS ? kernelSize(2) : 1)));
   const together = pixelsTogether();
-  if (mode == ConvMode.DEPTHWISE) {
-    // The tile's own channels: everything that has one place per channel begins there.
-    const shift = <usize>j0 << 2;
-    openWindow(block, source, addressOf(source, frame) + shift);
-    weights += shift;
-    bias = bias != 0 ? bias + shift : scratch + ZERO;
-  }
+  if (mode == ConvMode.DEPTHWISE && bias == 0) bias = scratch + ZERO;
   const even = evenPitch(target);
   const pitch = even == 0 ? stride(target, 3) : even;
   const first = addressOf(target, frame);
@@ -176,7 +168,7 @@ export function runConv(program: usize, instruction: usize, tile: u32, frame: us
     const place = first + movePixel(target, p);
     count = min<u32>(together, to - p);
     if (even == 0) count = min<u32>(count, restOfRow());
-    if (mode == ConvMode.DEPTHWISE) depthwisePixels(p, count, j1 - j0, place + (<usize>j0 << 2), pitch);
+    if (mode == ConvMode.DEPTHWISE) depthwisePixels(p, count, place, pitch);
     else if (groups == 1) groupColumns(0, j0, j1, p, count, place, pitch);
     else for (let g: u32 = 0; g < groups; g++) groupColumns(g, 0, n / groups, p, count, place, pitch);
     if (epilogue == 0) continue;

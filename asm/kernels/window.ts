@@ -264,13 +264,16 @@ function gatherWindow(target: usize, bytes: usize, offset: usize, dense: bool): 
 function gatherInside(target: usize, run: usize, count: u32): void {
   let first = windowStart();
   const across = step2 * pitch2, down = dilation1 * pitch1, up = dilation0 * pitch0;
-  // Two vectors, which may overlap, for the runs of the usual small windows.
+  // The runs of the usual small windows are one vector, whose excess the next run covers, or two that may overlap. The excess that is read lies in memory.
+  const last = first + <usize>((<i32>count - 1) * across + (taps0 - 1) * up + (taps1 - 1) * down);
+  const tiny = run <= 16 && last + 16 <= <usize>memory.size() << 16;
   const short = run >= 16 && run <= 32, end = run - 16;
   for (let p: u32 = 0; p < count; p++) {
     for (let i: i32 = 0; i < taps0; i++) {
       let row = first + <usize>(i * up);
       for (let j = taps1; j > 0; j--) {
-        if (short) {
+        if (tiny) v128.store(target, v128.load(row));
+        else if (short) {
           v128.store(target, v128.load(row));
           v128.store(target + end, v128.load(row + end));
         } else copyRun(target, row, run);

@@ -24,12 +24,12 @@ export declare function convolve(
 @external("micro", "depthwise")
 export declare function depthwise(
   pixels: u32, channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize,
-  weightPitch: usize, least: f32, greatest: f32,
+  least: f32, greatest: f32,
 ): void;
 @external("micro", "depthwiseRow")
 export declare function depthwiseRow(
   kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize,
-  target: usize, targetPitch: usize, weightPitch: usize, least: f32, greatest: f32,
+  target: usize, targetPitch: usize, least: f32, greatest: f32,
 ): u32;
 @external("micro", "winogradInput")
 export declare function winogradInput(

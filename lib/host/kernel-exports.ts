@@ -56,7 +56,6 @@ export interface KernelExports {
     bias: number,
     target: number,
     targetPitch: number,
-    weightPitch?: number,
     least?: number,
     greatest?: number,
   ): void;
@@ -72,7 +71,6 @@ export interface KernelExports {
     bias: number,
     target: number,
     targetPitch: number,
-    weightPitch?: number,
     least?: number,
     greatest?: number,
   ): number;

@@ -2,7 +2,7 @@
 import { AclError } from "../errors/acl-error";
 import { formatDims, shapeError } from "../graph/dims";
 import { sizeOf, type Tensor } from "../graph/tensor";
-import { takesWinograd } from "../program/winograd";
+import { planarWeights, takesPlanar, takesWinograd } from "../program/winograd";
 import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
@@ -109,7 +109,9 @@ export const Conv = defineOp({
       b.unsupported("convolutions of float64 are not supported; cast to float32");
     }
     const { window } = windowOf(x.dims.slice(2), weights.dims.slice(2), attributes, b.what);
-    const source = b.channelsLast(b.converted(x.view, "float32"));
+    const given = b.converted(x.view, "float32");
+    const planar = takesPlanar(given, attributes.group);
+    const source = planar ? given : b.channelsLast(given);
     b.through("float32", channelsLast(x.dims.length), (target) => {
       const strip = new StripBuilder(target.dims);
       if (bias) {
@@ -117,8 +119,10 @@ export const Conv = defineOp({
         strip.output(target, strip.op("add", strip.accumulator(), strip.input(perChannel)));
       }
       const winograd = !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);
-      const packed = winograd ? winogradFilter(b, weights) : packedFilter(b, weights, attributes.group);
-      b.conv(target, source, packed, window, attributes.group, bias ? strip.strip() : undefined, winograd ? "winograd" : "direct");
+      const dims = planar ? planarWeights(weights.dims) : weights.dims;
+      const packed = winograd ? winogradFilter(b, weights) : packedFilter(b, weights, attributes.group, dims);
+      const form = winograd ? "winograd" : planar ? "planar" : "direct";
+      b.conv(target, source, packed, window, attributes.group, bias ? strip.strip() : undefined, form);
     });
   },
   tolerance: { relative: 1e-5, absolute: 2e-5, why: "f32 sums over taps and channels against float64" },

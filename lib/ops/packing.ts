@@ -38,11 +38,11 @@ export function packedMatrix(b: Lowering, weights: Operand, transposed: boolean)
   return b.derived(weights.value, `matmul:${k}:${n}:${transposed}:${panel}`, "float32", [k, n], pack);
 }
 
-/** Weights [M, C / groups, kernel...] in the order of the CONV kernel; the view keeps the logical dims. */
-export function packedFilter(b: Lowering, weights: Operand, groups: number): View {
+/** Weights [M, C / groups, kernel...], or `dims` that mean the same, in the order of the CONV kernel; the view keeps the logical dims. */
+export function packedFilter(b: Lowering, weights: Operand, groups: number, dims = weights.dims): View {
   const { panel } = b.program;
-  return b.derived(weights.value, `conv:${weights.dims}:${groups}:${panel}`, "float32", weights.dims, () =>
-    bytesOf(packConv(floatsOf(weights.stored!), weights.dims, groups, panel)),
+  return b.derived(weights.value, `conv:${dims}:${groups}:${panel}`, "float32", weights.dims, () =>
+    bytesOf(packConv(floatsOf(weights.stored!), dims, groups, panel)),
   );
 }
 

@@ -10,7 +10,7 @@ import type { TensorTable } from "./tensor-table";
 import { ceilDiv, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
 import type { Instruction, Strip, View, Window } from "./types";
 import { collapse, product } from "./views";
-import { isPlain, takesWinograd } from "./winograd";
+import { isPlain, planarViews, takesWinograd } from "./winograd";
 
 type Of<Op extends Instruction["op"]> = Extract<Instruction, { op: Op }>;
 
@@ -232,7 +232,8 @@ function asProduct(instruction: Of<"conv">, table: TensorTable, panel: number): 
   return encodeProduct({ op: "matmul", node, target: c, a, b: weights, packed: true }, closing, table, panel);
 }
 
-export function encodeConv(instruction: Of<"conv">, table: TensorTable, panel: number): Encoded {
+export function encodeConv(given: Of<"conv">, table: TensorTable, panel: number): Encoded {
+  const instruction = given.form === "planar" ? { ...given, ...planarViews(given.target, given.source, given.window) } : given;
   const { target, source, weights, window, groups, node } = instruction;
   const block = geometry(window, target, source, node);
   checkConv(instruction);
@@ -243,8 +244,8 @@ export function encodeConv(instruction: Of<"conv">, table: TensorTable, panel: n
   const channels = c / groups;
   const winograd = instruction.form === "winograd";
   const mode = winograd ? ConvMode.WINOGRAD : convMode(instruction, m);
-  const axes = channelsLast(target.dims.length);
-  const epilogue = encodeEpilogue(instruction.epilogue, target, 1, node, table, axes);
+  const axes = channelsLast(given.target.dims.length);
+  const epilogue = encodeEpilogue(given.epilogue, given.target, 1, node, table, axes);
   const pixels = target.dims[0]! * product(target.dims.slice(2));
   const cut = winograd
     ? winogradTiles(target, c, epilogue.elementNs, panel)

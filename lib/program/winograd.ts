@@ -14,3 +14,34 @@ export function takesWinograd(target: View, source: View, window: Window, groups
   const row = ({ dims, strides }: View): boolean => dims[2] === 1 || strides[2] === dims[1]! * dims[3]! * 4;
   return [target, source].every((view) => pixel(view) && row(view));
 }
+
+/** More channels make longer runs side by side than a window row has columns. */
+const PLANAR_CHANNELS = 4;
+
+/** Whether conv can read `source` plane by plane, its channels as one more dim of the window: an image as it is fed. */
+export const takesPlanar = ({ dims, strides, dtype }: View, groups: number): boolean =>
+  dtype === "float32" &&
+  groups === 1 &&
+  (dims.length === 3 || dims.length === 4) &&
+  dims[1]! > 1 &&
+  dims[1]! <= PLANAR_CHANNELS &&
+  strides.at(-1) === 4;
+
+/** Weights [M, C, kernel...] as a planar conv sees them. */
+export const planarWeights = ([m, ...window]: readonly number[]): number[] => [m!, 1, ...window];
+
+/** A planar conv as one with channels for the outermost spatial dim and a single channel. */
+export function planarViews(target: View, source: View, window: Window): { target: View; source: View; window: Window } {
+  const channels = source.dims[1]!;
+  return {
+    target: { ...target, dims: target.dims.toSpliced(2, 0, 1), strides: target.strides.toSpliced(2, 0, 0) },
+    source: { ...source, dims: source.dims.toSpliced(1, 0, 1), strides: source.strides.toSpliced(1, 0, 4) },
+    window: {
+      kernel: [channels, ...window.kernel],
+      strides: [1, ...window.strides],
+      dilations: [1, ...window.dilations],
+      padsBegin: [0, ...window.padsBegin],
+      padsEnd: [0, ...window.padsEnd],
+    },
+  };
+}

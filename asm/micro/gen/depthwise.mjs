@@ -115,7 +115,8 @@ function rowFunction(build, { kernel, step }) {
   const call = (vectors) =>
     `${name(vectors)}(source + (channel << 2), rowPitch, pixelPitch, weights + (channel << 2), weightPitch, bias + (channel << 2), target + (channel << 2), targetPitch);`;
   return `
-function depthwiseBlock${kernel}s${step}(channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetPitch: usize): void {
+function depthwiseBlock${kernel}s${step}(channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
+  const weightPitch = <usize>channels << 2;
 ${channelBlocks(build.depthwise * 4, call)}}
 `;
 }
@@ -130,12 +131,12 @@ function canonical(pixels: u32, bytes: usize, target: usize, pitch: usize): void
 }
 
 /** Fewer than 4 channels are left over only if there are fewer than 4: one at a time. */
-function depthwiseScalar(channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize): void {
+function depthwiseScalar(channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize): void {
   const limits = scratch + ${SCRATCH.LIMITS};
   for (let channel: u32 = 0; channel < channels; channel++) {
     let sum = load<f32>(bias + (channel << 2));
     for (let tap: u32 = 0; tap < taps; tap++) {
-      const x = load<f32>(<usize>load<u32>(table + tap * tablePitch) + (channel << 2)), w = load<f32>(weights + tap * weightPitch + (channel << 2));
+      const x = load<f32>(<usize>load<u32>(table + tap * tablePitch) + (channel << 2)), w = load<f32>(weights + ((tap * channels + channel) << 2));
       sum = f32x4.extract_lane(${madd(build, "f32x4.splat(x)", "f32x4.splat(w)", "f32x4.splat(sum)")}, 0);
     }
     const limited = f32x4.pmin(f32x4.pmax(f32x4.splat(sum), v128.load32_splat(limits)), v128.load32_splat(limits, 4));
@@ -146,19 +147,18 @@ function depthwiseScalar(channels: u32, taps: u32, table: usize, tablePitch: usi
 
 /**
  * \`pixels\` pixels of a depthwise convolution with any kernel: tap t of pixel i is the \`channels\` f32 at table[t * tablePitch / 4 + i] (u32
- * addresses; out-of-range taps point to zeros). Weights are [taps][channels], \`weightPitch\` bytes from tap to tap (0: dense), bias [channels]; pixels
- * of the target are \`targetPitch\` bytes apart. Limits as in \`gemm\`.
+ * addresses; out-of-range taps point to zeros). Weights are [taps][channels], bias [channels]; pixels of the target are \`targetPitch\` bytes apart.
+ * Limits as in \`gemm\`.
  */
-export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize, weightPitch: usize, least: f32, greatest: f32): void {
-  const length = taps * tablePitch;
-  if (!weightPitch) weightPitch = <usize>channels << 2;
+export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, tablePitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize, least: f32, greatest: f32): void {
+  const weightPitch = <usize>channels << 2, length = taps * tablePitch;
   setLimits(least, greatest);
   for (let pixel: u32 = 0; pixel < pixels; pixel += 2) {
     // An odd last pixel runs as both of its pair.
     const next: usize = pixel + 1 < pixels ? 4 : 0, targetNext: usize = next ? targetPitch : 0;
     if (channels < 4) {
-      depthwiseScalar(channels, taps, table, tablePitch, weights, weightPitch, bias, target);
-      if (next) depthwiseScalar(channels, taps, table + next, tablePitch, weights, weightPitch, bias, target + targetPitch);
+      depthwiseScalar(channels, taps, table, tablePitch, weights, bias, target);
+      if (next) depthwiseScalar(channels, taps, table + next, tablePitch, weights, bias, target + targetPitch);
     }
   ${channelBlocks(
     build.vectors * 4,
@@ -176,14 +176,13 @@ export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, t
  */
 export function depthwiseRow(
   kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize,
-  targetPitch: usize, weightPitch: usize, least: f32, greatest: f32,
+  targetPitch: usize, least: f32, greatest: f32,
 ): u32 {
   if (channels < 4 || pixels < ${RUN} || kernel != 3 || step - 1 > 1) return 0;
-  if (!weightPitch) weightPitch = <usize>channels << 2;
   setLimits(least, greatest);
   while (pixels) {
-    if (step == 1) depthwiseBlock3s1(channels, source, rowPitch, pixelPitch, weights, weightPitch, bias, target, targetPitch);
-    else depthwiseBlock3s2(channels, source, rowPitch, pixelPitch, weights, weightPitch, bias, target, targetPitch);
+    if (step == 1) depthwiseBlock3s1(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
+    else depthwiseBlock3s2(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
     // Whole runs; the last one overlaps the one before.
     pixels -= ${RUN};
     const advance: u32 = pixels == 0 || pixels >= ${RUN} ? ${RUN} : pixels;
