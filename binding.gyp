@@ -2,7 +2,7 @@
   "targets": [
     {
       "target_name": "npurt",
-      "sources": ["native/addon.cc", "native/affinity.cc", "native/topology.cc", "native/file.cc", "native/pages.cc", "native/wake.cc"],
+      "sources": ["native/addon.cc", "native/affinity.cc", "native/topology.cc", "native/file.cc", "native/pages.cc", "native/wake.cc", "native/copy.cc"],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
       # Failed calls in a dying environment must not abort the process: the swallow define turns them into no-ops.
       "defines": ["NAPI_VERSION=9", "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS", "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"],

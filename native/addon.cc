@@ -34,6 +34,7 @@ static Napi::Object Init(Napi::Env env, Napi::Object exports) {
   InitFile(env, exports);
   InitPages(env, exports);
   InitWake(env, exports);
+  InitCopy(env, exports);
   return exports;
 }
 

@@ -16,7 +16,7 @@
 namespace npurt {
 
 /** Raised whenever a function changes its meaning; lib/host/addon.ts refuses a binary with another number. */
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 struct Bytes {
   uint8_t* start;
@@ -37,5 +37,6 @@ void InitTopology(Napi::Env env, Napi::Object exports);
 void InitFile(Napi::Env env, Napi::Object exports);
 void InitPages(Napi::Env env, Napi::Object exports);
 void InitWake(Napi::Env env, Napi::Object exports);
+void InitCopy(Napi::Env env, Napi::Object exports);
 
 }  // namespace npurt

@@ -1,6 +1,7 @@
 /** Copies: their kinds, and who carries them out. Synchronous ones are done by the caller at once; asynchronous ones are tasks, unless an end is pageable. */
 import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
+import { copyBytes } from "../host/copy-bytes";
 import { TaskOp } from "../host/layout";
 import { Direction } from "../../asm/abi/device";
 import { Location, resolve, type Spot, canReach } from "./addresses";
@@ -60,8 +61,7 @@ export function checkPeers(target: Spot, source: Spot, what: string): void {
 
 /** Copies now, on this thread. */
 export function copyNow(target: Spot, source: Spot, count: number): void {
-  // Buffer.copy moves shared memory at full speed from Node 22 on, and takes overlapping ranges.
-  Buffer.from(source.bytes.buffer, source.bytes.byteOffset, count).copy(target.bytes, 0, 0, count);
+  copyBytes(target.bytes.subarray(0, count), source.bytes.subarray(0, count));
 }
 
 export function copySync(target: Pointer, most: number, source: Pointer, count: number, kind: number, what: string): void {

@@ -1,6 +1,7 @@
 /** Copies: who owns each end, what is checked, what is staged. Pageable memory is host memory outside the device; everything else is an address. */
 import { Direction } from "../../asm/abi/device";
 import { invalidParam, kindOf, notSupported } from "../errors/make";
+import { copyBytes } from "../host/copy-bytes";
 import { Layout, Stream, Task, TaskOp } from "../host/layout";
 import type { Machine } from "../host/machine";
 import { checkRange, foreign, placeOf } from "./address";
@@ -151,8 +152,8 @@ function copyRows(
   height: number,
 ): void {
   for (let row = 0; row < height; row++) {
-    const start = from + row * sourcePitch;
-    target.set(source.subarray(start, start + width), at + row * targetPitch);
+    const [to, start] = [at + row * targetPitch, from + row * sourcePitch];
+    copyBytes(target.subarray(to, to + width), source.subarray(start, start + width));
   }
 }
 
@@ -220,9 +221,5 @@ function acrossDevices(
 ): void {
   stream.synchronizeBlocking(undefined);
   const { targetPitch, sourcePitch, width, height } = shape;
-  for (let row = 0; row < height; row++) {
-    const from = source.offset + row * sourcePitch;
-    // Buffer.copy moves shared memory at full speed from Node 22 on.
-    source.machine.bytes.copy(target.machine.bytes, target.offset + row * targetPitch, from, from + width);
-  }
+  copyRows(target.machine.bytes, target.offset, targetPitch, source.machine.bytes, source.offset, sourcePitch, width, height);
 }

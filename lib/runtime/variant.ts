@@ -1,6 +1,7 @@
 /** A model compiled for one set of shapes: its program on the device, its frames, and the straight-line checks of what is fed. */
 import { ArenaPool } from "../../asm/abi/stream";
 import type { CompiledProgram, Port } from "../compile/types";
+import { copyBytes, copyOf } from "../host/copy-bytes";
 import { PoolTag } from "../host/layout";
 import type { Machine } from "../host/machine";
 import type { DataStore } from "./data-store";
@@ -166,8 +167,7 @@ export class Variant {
       const address = pinnedAddress(this.machine, data);
       frame.bind(i, address);
       if (address === 0) {
-        // Both arrays are of the same type: a plain copy.
-        (inputs[i] as Float32Array).set(data as Float32Array);
+        copyBytes(inputs[i]!, data);
         this.machine.counters.copiedBytes += data.byteLength;
       }
     }
@@ -198,7 +198,7 @@ export class Variant {
           throw outputGone(this.name, this.#outputNames[i]!);
         }
         if (!frame.elsewhere(frame.inputs.length + i)) {
-          (data as Float32Array).set(outputs[i] as Float32Array);
+          copyBytes(data, outputs[i]!);
           counters.copiedBytes += data.byteLength;
         }
       }
@@ -207,8 +207,7 @@ export class Variant {
     const results: Results = {};
     for (let i = 0; i < outputs.length; i++) {
       const port = this.program.outputs[i]!;
-      // A copy of its own, outside shared memory: this is the fastest way to one.
-      results[port.name] = make.tensor(port.dtype, port.dims, new frame.outputArrays[i]!(outputs[i]!));
+      results[port.name] = make.tensor(port.dtype, port.dims, copyOf(outputs[i]!, frame.outputArrays[i]!));
       counters.copiedBytes += port.sizeBytes;
     }
     return results;
