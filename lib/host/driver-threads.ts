@@ -133,6 +133,9 @@ export class ThreadsDriver implements Driver {
       });
       worker.once("exit", () => resolve());
       worker.once("message", () => {
+        if (this.#stopping || seat.worker !== worker) {
+          return resolve(); // of a thread that blocked meanwhile: the device is closing, or the worker was killed and replaced
+        }
         seat.up = true;
         adoptCoreKernels(this.#machine.kernels);
         this.#coresUp++;
