@@ -11,6 +11,8 @@ import { encodeModel } from "../../examples/digits/onnx-writer.mjs";
 import { median } from "../harness.mjs";
 import { feedData } from "../runners/serve.mjs";
 import { measureBarrier } from "./barrier.mjs";
+import { measureCopies } from "./copies.mjs";
+import { measureEventWait, measureSpread } from "./streams.mjs";
 
 const BATCHED = 1_000_000;
 const ONE_BY_ONE = 200_000;
@@ -171,6 +173,9 @@ async function delayDuringLoad() {
 export const MEASURES = {
   "empty-tasks": async (threads) => [...(await emptyTasks("inline", 1)), ...(await emptyTasks("threads", threads))],
   "region-barrier": measureBarrier,
+  "event-wait": measureEventWait,
+  copies: measureCopies,
+  spread: measureSpread,
   device: openAndClose,
   "killed-core": killedCore,
   "delay-under-load": delayUnderLoad,

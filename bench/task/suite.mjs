@@ -49,6 +49,9 @@ async function coldStartRows({ node, ours }, context) {
 const MEASUREMENTS = {
   "empty-tasks": ["empty task, batched, inline", "empty task, one by one, inline", "empty task, batched, threads", "empty task, one by one, threads"],
   "region-barrier": ["region barrier, 2 cores awake, 1 tile", "region barrier, 2 cores awake, 2 tiles"],
+  "event-wait": ["event wait across streams, 2000 open"],
+  copies: ["H2D, D2H: stream.memcpy, buffer.write, buffer.read, rt.memcpy, rt.memcpy_async, MiB"],
+  spread: ["leastLoaded, skewed load"],
   device: ["device open, 2 cores up", "device close"],
   "killed-core": ["killed core replaced"],
   "delay-under-load": ["event loop delay, cores busy"],
