@@ -47,7 +47,8 @@ export function resolve(node: Node): Resolved {
   return { op, attributes: readAttributes(op, node.attributes, describeNode(node)) };
 }
 
-function upgrade(node: Node): Node {
+/** The newest form of a node. */
+export function upgrade(node: Node): Node {
   const { names, upgrades = {} } = findOp(node)!;
   const newest = names.onnx?.[1] ?? node.opset;
   let form: Form = node;

@@ -89,6 +89,8 @@ export interface OpDefinition<I extends readonly string[] = readonly string[], A
   readonly sameBytes?: boolean;
   /** Inputs whose numbers, not only their types, must be known before lowering. */
   readonly needs?: readonly string[];
+  /** The size of its result depends on numbers: where they are not known, it runs on the host between two programs. */
+  readonly staged?: boolean;
   infer(inputs: Named<I, Type>, attributes: Attributes<A>, context: { readonly node: string; readonly outputs: number }): readonly Type[];
   /** Float64 (or exact integer) arithmetic, written for clarity: what every kernel is measured against. Also folds constants. */
   reference(inputs: Named<I, Tensor>, attributes: Attributes<A>, types: readonly ConcreteType[]): readonly Tensor[];

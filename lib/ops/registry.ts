@@ -73,6 +73,7 @@ export const FAMILIES: readonly Family[] = [
   { names: ["QLinearMatMul", "QLinearConv", "ConvInteger"], load: () => require("./quantized") },
   { names: ["LpNormalization", "Hardmax", "LpPool", "SwiGLU"], load: () => require("./scaling") },
   { names: ["DFT", "STFT"], load: () => require("./fourier") },
+  { names: ["NonZero", "Compress", "Unique", "NonMaxSuppression"], load: () => require("./dynamic") },
   { names: ["TopK"], load: () => require("./select") },
   { names: ["GridSample", "RoiAlign"], load: () => require("./sampling") },
   { names: ["Attention", "RotaryEmbedding"], load: () => require("./attention") },

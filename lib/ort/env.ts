@@ -26,6 +26,6 @@ const STANDARD = new Set<DtypeName>(
  * packed, the first element in the low bits); `nonTensor` says whether sequences and optionals may be fed and fetched.
  */
 export const capabilities: { readonly nonTensor: boolean; readonly dtypes: readonly string[] } = {
-  nonTensor: false,
+  nonTensor: true,
   dtypes: (Object.keys(DTYPES) as DtypeName[]).filter((name) => !STANDARD.has(name)),
 };

@@ -2,6 +2,7 @@
 import { AclError } from "../errors/acl-error";
 import { invalidParam, nearestName } from "../errors/make";
 import type { Tensor as RuntimeTensor } from "../runtime/tensor";
+import type { HostValue } from "./sequences";
 import { isPacked } from "./storage";
 import { HostTensor, tensorFor, tensorFrom } from "./tensor";
 import type { InferenceSession, OnnxValue } from "./ort";
@@ -80,6 +81,22 @@ export function collect(fetches: Fetches, results: Readonly<Record<string, Runti
     }
   }
   return values;
+}
+
+/** The same for a model in stages, whose results may be sequences (arrays) or nothing (null). */
+export function collectValues(fetches: Fetches, results: Readonly<Record<string, HostValue>>): InferenceSession.ReturnType {
+  const hostOf = (value: HostValue): unknown =>
+    value === null ? null : Array.isArray(value) ? value.map(hostOf) : tensorFrom(value as RuntimeTensor);
+  const values: Record<string, unknown> = {};
+  for (const name of fetches?.keys() ?? Object.keys(results)) {
+    const target = (fetches?.get(name) ?? null) as OnnxValue | null;
+    const result = hostOf(results[name]!);
+    if (target !== null) {
+      fill(name, target, result as OnnxValue);
+    }
+    values[name] = target ?? result;
+  }
+  return values as InferenceSession.ReturnType;
 }
 
 function fill(name: string, target: OnnxValue, result: OnnxValue): void {

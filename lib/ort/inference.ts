@@ -8,8 +8,9 @@ import type { LoadOptions, RunOptions } from "../runtime/executor";
 import type { Tensor as RuntimeTensor } from "../runtime/tensor";
 import type { Results } from "../runtime/types";
 import { deviceFor } from "./device";
-import { collect, directOutputs, splitArguments } from "./fetches";
+import { collect, collectValues, directOutputs, splitArguments } from "./fetches";
 import { LoadedModel, type ModelSource } from "./loaded";
+import type { HostValue } from "./sequences";
 import { checkCreateOptions, checkRunOptions, providerOf } from "./options";
 import { HostTensor, tensorFor } from "./tensor";
 import type { InferenceSession as InferenceSessionInterface, Tensor as TensorInterface } from "./ort";
@@ -34,8 +35,12 @@ export class HostSession implements InferenceSessionInterface {
     this.#profile = options.enableProfiling === true ? (options.profileFilePrefix ?? "npurt_profile") : undefined;
     this.inputNames = inputs.map(({ name }) => name);
     this.outputNames = outputs.map(({ name }) => name);
-    this.inputMetadata = inputs.map((value) => metadataOf(value, sizes));
-    this.outputMetadata = outputs.map((value) => metadataOf(value, sizes));
+    const other = new Set(
+      [...(model.staged?.inputs ?? []), ...(model.staged?.outputs ?? [])].filter(({ kind }) => kind !== "tensor").map(({ name }) => name),
+    );
+    const metadata = (value: ValueInfo): ValueMetadata => (other.has(value.name) ? { name: value.name, isTensor: false } : metadataOf(value, sizes));
+    this.inputMetadata = inputs.map(metadata);
+    this.outputMetadata = outputs.map(metadata);
   }
 
   static async create(first: unknown, second?: unknown, third?: unknown, fourth?: unknown): Promise<HostSession> {
@@ -65,6 +70,9 @@ export class HostSession implements InferenceSessionInterface {
     const { signal, terminate } = checkRunOptions(options);
     if (terminate === true) {
       throw aborted("session.run", "terminate is set in its options");
+    }
+    if (model.staged !== undefined) {
+      return collectValues(fetches, await model.staged.run(hostValues(feeds, this.inputNames), signal));
     }
     const tensors = feedsOf(feeds, this.inputNames);
     const outputs = directOutputs(fetches, this.outputNames);
@@ -163,6 +171,19 @@ function feedsOf(feeds: unknown, inputNames: readonly string[]): Record<string, 
     }
   }
   return tensors;
+}
+
+/** What a model in stages takes: tensors, arrays of them for sequences, null for an optional without a value. */
+function hostValues(feeds: unknown, inputNames: readonly string[]): Record<string, HostValue> {
+  if (feeds === null || typeof feeds !== "object" || Array.isArray(feeds) || ArrayBuffer.isView(feeds) || feeds instanceof HostTensor) {
+    throw new AclError(100017, `session.run: feeds must be an object of values by input name (${inputNames.join(", ")})`);
+  }
+  const given = feeds as Record<string, unknown>;
+  const hostValue = (value: unknown, what: string): HostValue =>
+    value === null ? null : Array.isArray(value) ? value.map((each, index) => hostValue(each, `${what}[${index}]`)) : tensorFor(value, what);
+  return Object.fromEntries(
+    inputNames.flatMap((name) => (given[name] === undefined ? [] : [[name, hostValue(given[name], `session.run: feed "${name}"`)]])),
+  );
 }
 
 /** Undefined where there is nothing to say: a run without options takes the shortest way. */

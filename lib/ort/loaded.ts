@@ -15,6 +15,7 @@ import { Executor, type LoadOptions } from "../runtime/executor";
 import { checkFeeds } from "../runtime/feeds";
 import type { Tensor } from "../runtime/tensor";
 import type { withValues } from "./specialize";
+import type { StagedModel } from "./staged";
 
 export type ModelSource = string | Uint8Array;
 type Tensors = Readonly<Record<string, Tensor>>;
@@ -23,6 +24,7 @@ type Tensors = Readonly<Record<string, Tensor>>;
 const late = {
   modelInfo: (...args: Parameters<typeof modelInfo>) => (require("../compile/bind") as { modelInfo: typeof modelInfo }).modelInfo(...args),
   importOnnx: (...args: Parameters<typeof importOnnx>) => (require("../import/onnx/model") as { importOnnx: typeof importOnnx }).importOnnx(...args),
+  stagedModel: () => (require("./staged") as { StagedModel: typeof StagedModel }).StagedModel,
   withValues: (...args: Parameters<typeof withValues>) => (require("./specialize") as { withValues: typeof withValues }).withValues(...args),
 };
 
@@ -55,7 +57,14 @@ export class LoadedModel {
   #choice = 0;
   #released = false;
 
-  private constructor(info: ModelInfo, options: LoadOptions, executor: Executor | undefined, deferred: Deferred | undefined) {
+  private constructor(
+    info: ModelInfo,
+    options: LoadOptions,
+    executor: Executor | undefined,
+    deferred: Deferred | undefined,
+    /** Set for a model in stages; then nothing else is. */
+    readonly staged?: StagedModel,
+  ) {
     this.info = info;
     this.#options = options;
     this.#executor = executor;
@@ -68,6 +77,10 @@ export class LoadedModel {
       const executor = await Executor.load(source, options);
       return new LoadedModel(executor.metadata, options, executor, undefined);
     } catch (error) {
+      const staged = error instanceof AclError && (await inStages(source, options).catch((other) => notTyped(other)));
+      if (staged) {
+        return staged;
+      }
       // An error that lists nodes is about operators that are not there, whatever is fed.
       if (!(error instanceof AclError) || !MAY_DEPEND_ON_FEEDS.has(error.code) || error.failures.length > 0) {
         throw error;
@@ -81,6 +94,19 @@ export class LoadedModel {
       }
       return new LoadedModel(info, options, undefined, { bytes, folder, cause: error, choices });
     }
+  }
+
+  /** A model with open dims, compiled when it is first run. */
+  static deferred(bytes: Uint8Array, inputs: readonly ValueInfo[], options: LoadOptions & { readonly folder?: string }): LoadedModel {
+    const info: ModelInfo = { name: "stage", producer: "", irVersion: 0, opsets: {}, metadata: {}, inputs, outputs: [] };
+    const cause = new AclError(100021, "a stage of the model cannot be compiled for these shapes");
+    const choices = choicesOf(inputs);
+    const complete = choices[0]?.length === 0 ? choices : [[], ...choices];
+    return new LoadedModel(info, options, undefined, { bytes, folder: options.folder, cause, choices: complete });
+  }
+
+  static ofStages(info: ModelInfo, options: LoadOptions, staged: StagedModel): LoadedModel {
+    return new LoadedModel(info, options, undefined, undefined, staged);
   }
 
   /** The executor of a model that needs nothing but its feeds: the way of nearly all runs. */
@@ -161,10 +187,38 @@ export class LoadedModel {
   dispose(): void {
     this.#released = true;
     this.#executor?.dispose();
+    this.staged?.dispose();
     for (const entry of this.#entries.values()) {
       disposeLater(entry);
     }
     this.#entries.clear();
+  }
+}
+
+/** The model in stages, if it has what needs them: nodes that no program holds, or values that are no tensors. */
+async function inStages(source: ModelSource, options: LoadOptions): Promise<LoadedModel | undefined> {
+  const bytes = typeof source === "string" ? await fs.readFile(source) : source;
+  const folder = typeof source === "string" ? path.dirname(path.resolve(source)) : undefined;
+  const staged = late.stagedModel().from(bytes, folder, options);
+  if (staged === undefined) {
+    return undefined;
+  }
+  const info = {
+    name: "",
+    producer: "",
+    irVersion: 0,
+    opsets: {},
+    metadata: {},
+    inputs: staged.infos(staged.inputs),
+    outputs: staged.infos(staged.outputs),
+  };
+  return LoadedModel.ofStages(info, options, staged);
+}
+
+/** What cannot be read at all was said better by the load that came before. */
+function notTyped(error: unknown): undefined {
+  if (error instanceof AclError) {
+    throw error;
   }
 }
 
