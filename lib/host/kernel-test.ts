@@ -99,6 +99,21 @@ function testProducts(e: KernelExports, bench: Bench): void {
   for (let k = 0; k < depth; k++) for (let row = 0; row < 13; row++) bench.u32[D / 4 + k * 16 + row] = A + (row * depth + k) * 4;
   e.convolve(13, columns, depth, 1, D, 64, B, panelPitch, C, columns * 4, 1);
   bench.exact("gemm 13", bench.f32, C, 13 * columns);
+  testClosing(e, bench, panelPitch);
+}
+
+/** C holds the product that was right: with a bias below and limits around it, and one row with a NaN. */
+function testClosing(e: KernelExports, bench: Bench, panelPitch: number): void {
+  const { columns, depth } = PRODUCT;
+  const sums = bench.f32.slice(C / 4, C / 4 + 13 * columns);
+  bench.fill(D, columns);
+  e.gemm(13, columns, depth, A, depth * 4, B, panelPitch, C, columns * 4, 1, D, -5, 6);
+  bench.near("closing", C, 13 * columns, (i) => Math.min(6, Math.max(-5, sums[i!]! + small(i! % columns))), 0);
+  bench.u32[A / 4] = 0xffc00001;
+  e.gemm(13, columns, depth, A, depth * 4, B, panelPitch, C, columns * 4, 1, 0, 0, Number.NaN);
+  const canonical = bench.u32.subarray(C / 4, C / 4 + columns).every((word) => word === 0x7fc00000);
+  if (!canonical && bench.wrong === "") bench.wrong = "closing: a NaN in another form";
+  bench.near("closing", C + columns * 4, 12 * columns, (i) => Math.max(0, sums[i! + columns]!), 0);
 }
 
 function testDepthwise(e: KernelExports, bench: Bench): void {
