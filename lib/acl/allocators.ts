@@ -9,12 +9,17 @@ import { type AclStream, destroyHooks } from "./streams";
 // biome-ignore lint/suspicious/noExplicitAny: object and blocks are the user's.
 type Any = any;
 
+export type Allocate = (object: Any, size: number) => unknown;
+export type GiveBack = (object: Any, block: Any) => unknown;
+export type Advise = (object: Any, size: number, address: number) => unknown;
+export type AddressOf = (block: Any) => number;
+
 export interface Allocator {
   object: unknown;
-  alloc: ((object: Any, size: number) => unknown) | undefined;
-  free: ((object: Any, block: Any) => unknown) | undefined;
-  advise: ((object: Any, size: number, address: number) => unknown) | undefined;
-  addressOf: ((block: Any) => number) | undefined;
+  alloc: Allocate | undefined;
+  free: GiveBack | undefined;
+  advise: Advise | undefined;
+  addressOf: AddressOf | undefined;
 }
 export interface Registration {
   readonly descriptor: number;

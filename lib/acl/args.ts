@@ -71,6 +71,11 @@ export const callback = (name: string): Arg<Callback | string> =>
     typeof value === "function" ? (value as Callback) : typeof value === "string" ? value : undefined,
   );
 
+/** A function of this thread. */
+// biome-ignore lint/suspicious/noExplicitAny: as above.
+export const func = <F extends (...args: any[]) => unknown>(name: string): Arg<F> =>
+  arg<F>(name, "a function", (value) => (typeof value === "function" ? (value as F) : undefined));
+
 /** A function, or null to take an earlier one away. */
 // biome-ignore lint/suspicious/noExplicitAny: as above.
 export const callbackOrNull = <F extends (...args: any[]) => unknown>(name: string): Arg<F | null> => {

@@ -174,7 +174,7 @@ describe("exceptions of kernels", () => {
     const note = (info: number, who: unknown): void => {
       const [place, size] = ok(rt.get_args_from_exception_info(info));
       seen.push([who, ok(rt.get_func_handle_from_exception_info(info)), rt.get_error_code_from_exception_info(info), size]);
-      seen.push(Number(new BigUint64Array(Uint8Array.from(util.ptr_to_bytes(place, 8)).buffer)[0]));
+      seen.push(Number(new BigUint64Array(Uint8Array.from(util.ptr_to_bytes(place as number, 8)).buffer)[0]));
     };
     ok(rt.binary_set_exception_callback(other, note, "other"));
     const words = zeros(16);
@@ -186,7 +186,11 @@ describe("exceptions of kernels", () => {
     const onDevice = ok(rt.malloc(8, 0));
     ok(rt.memcpy(onDevice, 8, address(words), 8, 1));
     let place: unknown;
-    ok(rt.set_exception_info_callback((info: number) => (place = rt.get_args_from_exception_info(info))));
+    ok(
+      rt.set_exception_info_callback((info: number) => {
+        place = rt.get_args_from_exception_info(info);
+      }),
+    );
     ok(rt.launch_kernel(error, 1, onDevice, 8, stream));
     expect(rt.synchronize_stream(stream)).toBe(507035);
     expect(place).toEqual([onDevice, 8, 0]);

@@ -1,16 +1,20 @@
 /** Allocators of the user. What they serve here: data of a launch that does not fit the stream's ring. */
 import { invalidParam } from "../../errors/make";
-import { allocatorAt, allocatorOf, createAllocator, destroyAllocator, registerAllocator, unregisterAllocator } from "../allocators";
-import { anything, callback, handle } from "../args";
+import {
+  type AddressOf,
+  type Advise,
+  type Allocate,
+  allocatorAt,
+  allocatorOf,
+  createAllocator,
+  destroyAllocator,
+  type GiveBack,
+  registerAllocator,
+  unregisterAllocator,
+} from "../allocators";
+import { anything, func, handle } from "../args";
 import { ownStream } from "../streams";
 import { call } from "../table";
-
-function own<F>(func: unknown, what: string): F {
-  if (typeof func !== "function") {
-    throw invalidParam(`${what}: pass a function; names are for callbacks of other threads`);
-  }
-  return func as F;
-}
 
 export const allocatorCalls = {
   allocator_create_desc: call({
@@ -39,41 +43,38 @@ export const allocatorCalls = {
   }),
   allocator_set_alloc_func_to_desc: call({
     c: "aclrtAllocatorSetAllocFuncToDesc",
-    args: [handle("allocatorDesc"), callback("func")],
+    args: [handle("allocatorDesc"), func<Allocate>("func")],
     returns: "ret",
     doc: "alloc(obj, size) returns a block; null, 0 or undefined: there is none.",
-    run(descriptor, func): void {
-      allocatorAt(descriptor, "allocator_set_alloc_func_to_desc").alloc = own(func, "allocator_set_alloc_func_to_desc");
+    run(descriptor, set): void {
+      allocatorAt(descriptor, "allocator_set_alloc_func_to_desc").alloc = set;
     },
   }),
   allocator_set_free_func_to_desc: call({
     c: "aclrtAllocatorSetFreeFuncToDesc",
-    args: [handle("allocatorDesc"), callback("func")],
+    args: [handle("allocatorDesc"), func<GiveBack>("func")],
     returns: "ret",
     doc: "free(obj, block), called when the task that used it has run.",
-    run(descriptor, func): void {
-      allocatorAt(descriptor, "allocator_set_free_func_to_desc").free = own(func, "allocator_set_free_func_to_desc");
+    run(descriptor, set): void {
+      allocatorAt(descriptor, "allocator_set_free_func_to_desc").free = set;
     },
   }),
   allocator_set_alloc_advise_func_to_desc: call({
     c: "aclrtAllocatorSetAllocAdviseFuncToDesc",
-    args: [handle("allocatorDesc"), callback("func")],
+    args: [handle("allocatorDesc"), func<Advise>("func")],
     returns: "ret",
     doc: "advise(obj, size, addr) returns a block, at best where the latest one was; called instead of alloc from the second time on.",
-    run(descriptor, func): void {
-      allocatorAt(descriptor, "allocator_set_alloc_advise_func_to_desc").advise = own(func, "allocator_set_alloc_advise_func_to_desc");
+    run(descriptor, set): void {
+      allocatorAt(descriptor, "allocator_set_alloc_advise_func_to_desc").advise = set;
     },
   }),
   allocator_set_get_addr_from_block_func_to_desc: call({
     c: "aclrtAllocatorSetGetAddrFromBlockFuncToDesc",
-    args: [handle("allocatorDesc"), callback("func")],
+    args: [handle("allocatorDesc"), func<AddressOf>("func")],
     returns: "ret",
     doc: "addr(block) returns its device address.",
-    run(descriptor, func): void {
-      allocatorAt(descriptor, "allocator_set_get_addr_from_block_func_to_desc").addressOf = own(
-        func,
-        "allocator_set_get_addr_from_block_func_to_desc",
-      );
+    run(descriptor, set): void {
+      allocatorAt(descriptor, "allocator_set_get_addr_from_block_func_to_desc").addressOf = set;
     },
   }),
   allocator_register: call({

@@ -1,6 +1,6 @@
 /** Snapshots of the process. */
 import { invalidParam } from "../../errors/make";
-import { anything, callback, integer, optional } from "../args";
+import { anything, func, integer, optional } from "../args";
 import {
   backupProcess,
   lockProcess,
@@ -21,13 +21,6 @@ function checkStage(stage: number, what: string): SnapshotStage {
     );
   }
   return stage;
-}
-
-function own(fn: unknown, what: string): SnapshotCallback {
-  if (typeof fn !== "function") {
-    throw invalidParam(`${what}: pass a function`);
-  }
-  return fn as SnapshotCallback;
 }
 
 export const snapshotCalls = {
@@ -75,22 +68,22 @@ export const snapshotCalls = {
   }),
   snap_shot_callback_register: call({
     c: "aclrtSnapShotCallbackRegister",
-    args: [integer("stage"), callback("fn"), optional(anything("args"))],
+    args: [integer("stage"), func<SnapshotCallback>("fn"), optional(anything("args"))],
     returns: "ret",
     doc: "Calls fn(stage, args) at a stage: 0 before lock, 1 and 2 before and after backup, 3 and 4 before and after restore, 5 after unlock. Not 0, or an exception, fails the step with 507912.",
     run(stage, fn, args): void {
       const what = "snap_shot_callback_register";
-      registerSnapshot(checkStage(stage, what), own(fn, what), args);
+      registerSnapshot(checkStage(stage, what), fn, args);
     },
   }),
   snap_shot_callback_unregister: call({
     c: "aclrtSnapShotCallbackUnregister",
-    args: [integer("stage"), callback("fn")],
+    args: [integer("stage"), func<SnapshotCallback>("fn")],
     returns: "ret",
     doc: "Takes it away; 507913 if it is not registered.",
     run(stage, fn): void {
       const what = "snap_shot_callback_unregister";
-      unregisterSnapshot(checkStage(stage, what), own(fn, what));
+      unregisterSnapshot(checkStage(stage, what), fn);
     },
   }),
 };
