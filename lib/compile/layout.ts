@@ -1,5 +1,5 @@
 /**
- * layout: the memory order of each value. Convolutions and pools work on channels innermost; products are written as they are turned afterwards;
+ * layout: the memory order of each value. Convolutions and pools work on channels innermost, save 1 x 1 at a model's border; products are written as they are turned afterwards;
  * elementwise operators keep the order of the operand that has their shape; everything else, and what the caller feeds, is row-major. An order is a
  * preference for fresh blobs: lowering copies where an operator needs another one.
  */
@@ -15,7 +15,7 @@ export function chooseLayouts({ graph }: CompileState): void {
     const { layout } = findOp(node)!;
     if (node.op === "MatMul" && node.domain === "") {
       setLayout(node.outputs[0], turnedOrder(node.outputs[0]!, users.get(node.outputs[0]!)));
-    } else if (layout === "channels_last") {
+    } else if (layout === "channels_last" && !staysPlanar(node, users)) {
       setLayout(node.outputs[0], channelsLast(node.outputs[0]!.dims!.length));
     } else if (layout === "follow") {
       follow(node);
@@ -30,6 +30,15 @@ function turnedOrder(product: Value, users: readonly Node[] | undefined): readon
   const order = Array.isArray(perm) ? perm.map(Number) : [];
   const last = order.length - 1;
   return last > 1 && product.dims!.length === order.length && order[last] === last ? order : undefined;
+}
+
+/** A 1 x 1 convolution between two values outside: a product with the weights on the left needs no other order. */
+function staysPlanar(node: Node, users: ReadonlyMap<Value, readonly Node[]>): boolean {
+  const [x, weights] = node.inputs;
+  const pointwise = node.op === "Conv" && node.domain === "" && weights?.dims?.slice(2).every((size) => size === 1) === true;
+  const ends = (value: Value): boolean =>
+    (users.get(value) ?? []).every((user) => findOp(user)!.layout === "follow" && user.outputs.every((output) => !output || ends(output)));
+  return pointwise && x!.layout === undefined && x!.dims!.length > 2 && node.outputs.every((output) => !output || ends(output));
 }
 
 function follow(node: Node): void {

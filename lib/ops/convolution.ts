@@ -2,14 +2,15 @@
 import { AclError } from "../errors/acl-error";
 import { formatDims, shapeError } from "../graph/dims";
 import { sizeOf, type Tensor } from "../graph/tensor";
-import { planarWeights, takesPlanar, takesWinograd } from "../program/winograd";
+import { isPlain, planarWeights, takesPlanar, takesWinograd } from "../program/winograd";
 import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
+import type { Lowering } from "./lowering";
 import { packedBias, packedFilter, winogradFilter } from "./packing";
 import { fixed, noise, ramp, rejects, sample } from "./sample";
 import { StripBuilder } from "./strip-builder";
-import { channelsLast, reshapeView } from "./views";
+import { broadcastView, channelsLast, isDense, reshapeView } from "./views";
 import { eachTap, type WindowAttributes, windowOf } from "./window";
 
 interface ConvAttributes extends WindowAttributes {
@@ -90,6 +91,18 @@ function paysWinograd(target: View, source: View): boolean {
   );
 }
 
+/** A 1 x 1 convolution of values that are row-major and stay so: planes [C, pixels] under a product with the weights [M, C]. */
+function lowerPlanes(b: Lowering, source: View, weights: View, bias: View | undefined): void {
+  const [batch, channels, ...spatial] = source.dims as [number, number, ...number[]];
+  const [filters, pixels] = [weights.dims[0]!, sizeOf(spatial)];
+  const planes = (view: View, count: number): View => reshapeView(view, [batch, count, pixels])!;
+  const target = planes(b.target(), filters);
+  const left = broadcastView(reshapeView(weights, [filters, channels])!, [batch, filters, channels]);
+  const strip = new StripBuilder(target.dims);
+  if (bias) strip.output(target, strip.op("add", strip.accumulator(), strip.input(reshapeView(bias, [1, filters, 1])!)));
+  b.matmul(target, left, planes(source, channels), false, bias ? strip.strip() : undefined);
+}
+
 export const Conv = defineOp({
   names: { onnx: ["Conv", 22] },
   inputs: ["x", "weights", "bias?"],
@@ -110,6 +123,10 @@ export const Conv = defineOp({
     }
     const { window } = windowOf(x.dims.slice(2), weights.dims.slice(2), attributes, b.what);
     const given = b.converted(x.view, "float32");
+    if (b.node.outputs[0]!.layout === undefined && x.dtype === "float32" && attributes.group === 1 && isPlain(window, 1) && isDense(given)) {
+      lowerPlanes(b, given, weights.view, bias?.view);
+      return;
+    }
     const planar = takesPlanar(given, attributes.group);
     const source = planar ? given : b.channelsLast(given);
     b.through("float32", channelsLast(x.dims.length), (target) => {
@@ -140,6 +157,8 @@ export const Conv = defineOp({
     ),
     sample("groups", { x: noise([1, 4, 5, 5]), weights: fixed(noise([6, 2, 3, 3], 2)) }, { attributes: { group: 2 } }),
     sample("depthwise", { x: noise([1, 5, 6, 6]), weights: fixed(noise([5, 1, 3, 3], 2)) }, { attributes: { group: 5, pads: [1, 1, 1, 1] } }),
+    sample("1x1 with bias, batch", { x: noise([2, 5, 3, 7]), weights: fixed(noise([70, 5, 1, 1], 2)), bias: fixed(noise([70], 3)) }),
+    sample("1x1 with steps", { x: noise([1, 6, 5, 5]), weights: fixed(noise([4, 6, 1, 1], 2)) }, { attributes: { strides: [2, 2] } }),
     sample("1x1", { x: noise([1, 9, 4, 5]), weights: fixed(noise([17, 9, 1, 1], 2)) }),
     sample("1-D", { x: noise([1, 2, 11]), weights: fixed(noise([3, 2, 3], 2)) }),
     sample("3-D", { x: noise([1, 2, 4, 5, 6]), weights: fixed(noise([3, 2, 2, 2, 2], 2)) }, { attributes: { pads: [0, 1, 0, 1, 0, 1] } }),

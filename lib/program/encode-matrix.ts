@@ -104,7 +104,8 @@ function checkMatmul({ target, a, b, packed, node }: Of<"matmul">): void {
 /** Rows, columns and matrices of one tile. Rows that share a B not packed before stay together, so that every column is packed once. */
 function matmulTiles(m: number, n: number, batches: number, cellNs: number, packed: boolean, weightBytes: number, panel: number): number[] {
   if (!packed && m >= ROW_BLOCK) {
-    const rows = unitsPerTile(m, Math.min(n, UNPACKED_COLUMNS) * cellNs, 4 * ROW_BLOCK);
+    const cut = unitsPerTile(m, Math.min(n, UNPACKED_COLUMNS) * cellNs, 4 * ROW_BLOCK);
+    const rows = cut * 2 > m ? m : cut;
     const columns = rows < m ? Math.min(n, 4 * UNPACKED_COLUMNS) : unitsPerTile(n, m * cellNs, Math.max(panel, UNPACKED_COLUMNS));
     return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
   }
