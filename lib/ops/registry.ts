@@ -74,6 +74,10 @@ export const FAMILIES: readonly Family[] = [
   { names: ["LpNormalization", "Hardmax", "LpPool", "SwiGLU"], load: () => require("./scaling") },
   { names: ["DFT", "STFT"], load: () => require("./fourier") },
   { names: ["NonZero", "Compress", "Unique", "NonMaxSuppression"], load: () => require("./dynamic") },
+  {
+    names: ["AffineGrid", "CenterCropPad", "Col2Im", "MaxUnpool", "ReverseSequence", "TensorScatter"],
+    load: () => require("./grids"),
+  },
   { names: ["TopK"], load: () => require("./select") },
   { names: ["GridSample", "RoiAlign"], load: () => require("./sampling") },
   { names: ["Attention", "RotaryEmbedding"], load: () => require("./attention") },

@@ -1,0 +1,48 @@
+/** A model that needs what is not there: one error lists every such node, with its operator set and the nearest form that is supported. */
+import { AclError } from "../../dist/lib/errors/acl-error";
+import { compileModel } from "../../dist/lib/compile/pipeline";
+import { model } from "./models";
+
+test("five unknown operators, one of them inside a loop, in one error", () => {
+  const body = {
+    nodes: [
+      { op: "Identity", inputs: ["go"], outputs: ["on"] },
+      { op: "TfIdfVectorizer", inputs: ["a"], outputs: ["b"], name: "fifth" },
+    ],
+    inputs: [
+      { name: "i", dtype: "int64" as const, dims: [] },
+      { name: "go", dtype: "bool" as const, dims: [] },
+      { name: "a", dims: [4] },
+    ],
+    outputs: [{ name: "on" }, { name: "b" }],
+  };
+  const bytes = model({
+    opsets: { "": 19, "com.example": 3 },
+    nodes: [
+      { op: "Reluu", inputs: ["x"], outputs: ["a"], name: "first" },
+      { op: "ImageDecoder", inputs: ["a"], outputs: ["b"], name: "second" },
+      { op: "Conv", domain: "com.example", inputs: ["b"], outputs: ["c"], name: "third" },
+      { op: "Relu", inputs: ["c"], outputs: ["d"], name: "fine" },
+      { op: "DeformConv", inputs: ["d"], outputs: ["e"], name: "fourth" },
+      { op: "Loop", inputs: ["", "", "e"], outputs: ["y"], name: "loop", attributes: { body: { body } } },
+    ],
+    inputs: [{ name: "x", dims: [4] }],
+    outputs: [{ name: "y" }],
+  });
+  let error: AclError | undefined;
+  try {
+    compileModel(bytes);
+  } catch (thrown) {
+    error = thrown as AclError;
+  }
+  expect(error).toBeInstanceOf(AclError);
+  expect(error!.code).toBe(100024);
+  expect(error!.message).toMatch(/^.*5 nodes are not supported/);
+  expect(error!.message).toMatch(/"first" \(Reluu, opset 19; nearest supported: Relu, opset 1 to \d+\)/);
+  expect(error!.message).toMatch(/"second" \(ImageDecoder, opset 19/);
+  expect(error!.message).toMatch(/"third" \(com\.example\.Conv, opset 3; nearest supported: Conv, opset 1 to \d+\)/);
+  expect(error!.message).toMatch(/"fourth" \(DeformConv, opset 19; nearest supported: Conv, opset 1 to \d+\)/);
+  expect(error!.failures.map(({ node }) => node)).toEqual(
+    ["first", "second", "third", "fourth", "fifth"].map((name) => expect.stringContaining(name)),
+  );
+});
