@@ -239,7 +239,7 @@ export class Model {
     if ([...this.#variants.values()].every((variant) => variant.idle)) {
       this.#data.settle();
     }
-    const variant = new Variant(this.device, this.name, result.program, this.#data, this.#options.frames);
+    const variant = this.#place(result);
     const dims = Object.fromEntries(result.program.inputs.map((port) => [port.name, port.dims]));
     this.#variants.set(signatureOf(this.info, dims), variant);
     this.#latest = variant;
@@ -247,17 +247,34 @@ export class Model {
     return variant;
   }
 
-  /** Programs beyond the limit go, oldest first, if no run uses them. */
-  #evict(): void {
-    for (const [signature, variant] of this.#variants) {
-      if (this.#variants.size <= this.#options.programs) {
-        return;
+  /** A program of other shapes makes room where the device has none: it can be compiled again. */
+  #place({ program }: CompileResult): Variant {
+    for (;;) {
+      try {
+        return new Variant(this.device, this.name, program, this.#data, this.#options.frames);
+      } catch (error) {
+        if (!(error instanceof AclError) || error.code !== 207001 || !this.#freeOldest()) {
+          throw error;
+        }
       }
+    }
+  }
+
+  /** Programs beyond the limit go, if no run uses them. */
+  #evict(): void {
+    while (this.#variants.size > this.#options.programs && this.#freeOldest()) {}
+  }
+
+  /** Frees the program that was used longest ago and by no run now, but never the latest. False if there is none. */
+  #freeOldest(): boolean {
+    for (const [signature, variant] of this.#variants) {
       if (variant.idle && variant !== this.#latest) {
         this.#variants.delete(signature);
         variant.free();
+        return true;
       }
     }
+    return false;
   }
 
   /** `shapes` with the dims of inputs that the model fixes. */

@@ -25,6 +25,9 @@ function example(...args: string[]): Promise<Ended> {
   });
 }
 
+// Several networks are compiled: a minute on a busy machine.
+jest.setTimeout(180_000);
+
 describe("examples/ocr", () => {
   const lines = ["Hello from npurt", "An NPU runtime for Node", "8 devices, 2048 streams", "read without a GPU"];
 
