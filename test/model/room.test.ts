@@ -5,7 +5,7 @@ import { model } from "../ops/models";
 const INNER = 64;
 const WIDE = 4096;
 const MEMORY = 128 * 2 ** 20;
-const ROWS = [1200, 1100, 1000, 900, 1200];
+const ROWS = [1200, 1100, 1000, 900, 800];
 
 /** sum over j of (x W)[i, j], with a W of one row of weights per inner dim: x W is what the arena holds. */
 const sumOfProducts = (weights: Float64Array): Uint8Array =>
