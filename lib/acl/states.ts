@@ -6,9 +6,19 @@ type StateCallback<S> = (subject: S, state: number, args: unknown) => void;
 /** Numbers of the states, as the callbacks get them. */
 const STATES = { SET_PRE: 0, SET_POST: 1, RESET_PRE: 2, RESET_POST: 3, CREATE_POST: 1, DESTROY_PRE: 2 } as const;
 
+/** Calls a function of the user that only hears of a change. What it throws cannot stop the change, so it becomes a warning. */
+export function callUser(what: string, body: () => unknown): void {
+  try {
+    body();
+  } catch (error) {
+    process.emitWarning(`${what} threw: ${error instanceof Error ? error.stack : String(error)}`, { code: "NPURT_CALLBACK" });
+  }
+}
+
 export class StateCallbacks {
   readonly #what: string;
   readonly #callbacks = new Map<string, { callback: StateCallback<number>; args: unknown }>();
+  #telling = false;
 
   constructor(what: string) {
     this.#what = what;
@@ -30,9 +40,18 @@ export class StateCallbacks {
     this.#callbacks.set(name, { callback, args });
   }
 
+  /** What a callback itself changes is not told: it would be told of that for ever. */
   tell(subject: number, state: keyof typeof STATES): void {
-    for (const { callback, args } of this.#callbacks.values()) {
-      callback(subject, STATES[state], args);
+    if (this.#telling) {
+      return;
+    }
+    this.#telling = true;
+    try {
+      for (const [name, { callback, args }] of [...this.#callbacks]) {
+        callUser(`${this.#what}: callback "${name}"`, () => callback(subject, STATES[state], args));
+      }
+    } finally {
+      this.#telling = false;
     }
   }
 

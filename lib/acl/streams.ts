@@ -4,7 +4,7 @@ import { invalidParam } from "../errors/make";
 import { Code, Core, Layout, Phase, Stream, STREAM_LIMIT, StreamState, type TaskOp } from "../host/layout";
 import { StreamCore } from "../runtime/stream-core";
 import { type AclContext, current, defaultStreamOf, stamp, streamsOf } from "./contexts";
-import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
+import { type AclDevice, ContextWord, deviceIfOpen, Shared, StreamWord } from "./devices";
 import { encodeHandle, expectHandle, HandleType, sameGeneration } from "./handles";
 import { logLine } from "./log";
 import { nap } from "./process";
@@ -152,9 +152,12 @@ export function isSpecial(stream: AclStream): boolean {
   return (streamWord(stream, StreamWord.FLAGS) & SPECIAL) !== 0;
 }
 
-/** @throws AclError 207008 with nothing leaked */
+/** @throws AclError 207008 with nothing leaked, 107002 while the context is being destroyed */
 export function createStream(context: AclContext, priority: number, flags: number): AclStream {
   const { device } = context;
+  if (Atomics.load(device.shared, device.contextAt(context.index, ContextWord.DESTROYING)) !== 0) {
+    throw new AclError(107002, `create_stream: ${context.core.name} is being destroyed; create another`);
+  }
   const limit = Math.min(device.soc.streams, STREAM_LIMIT);
   if (!device.take(Shared.STREAMS, limit)) {
     throw new AclError(

@@ -130,7 +130,7 @@ function argument({ name, type }, call) {
   if (type.includes("handle")) return pick([...made.handles, ...NUMBERS, pick(made.handles) + 1, pick(made.handles) + 2 ** 16, pick(made.addresses)]);
   if (type.includes("address")) return random.below(4) === 0 ? made.view : pick([...made.addresses, ...NUMBERS, pick(made.handles)]);
   if (type.includes("integer")) return random.below(3) === 0 ? pick([...made.addresses, ...made.handles]) : pick(NUMBERS);
-  if (type.includes("function")) return pick([() => 0, (x) => x?.y, "nobody", () => rt.create_stream()]);
+  if (type.includes("function")) return pick([() => 0, (x) => x?.y, "nobody", () => rt.create_stream(), fail]);
   if (type.includes("string")) return pick(TEXTS);
   if (type.includes("object"))
     return pick([
@@ -146,6 +146,9 @@ function argument({ name, type }, call) {
   return pick([...NUMBERS, ...ODD, made.view]);
 }
 
+function fail() {
+  throw new Error("on purpose");
+}
 const show = (name, args) => `${name}(${args.map((one) => inspect(one, { depth: 1, maxStringLength: 40, maxArrayLength: 4 })).join(", ")})`;
 const wrong = [];
 const told = new Set();

@@ -12,7 +12,7 @@ const LIMIT_MS = 240_000;
 
 /** Runs a program of this folder to its end. `last`: the file where it says what it does. */
 function run(program: string, args: readonly (string | number)[], last?: string): string {
-  const env = { ...process.env, JUNK_CONFIG: path.join(folder, "acl.json"), JUNK_LAST: last, ASCEND_PROCESS_LOG_PATH: folder };
+  const env = { ...process.env, JUNK_CONFIG: path.join(folder, "acl.json"), JUNK_LAST: last, ASCEND_PROCESS_LOG_PATH: folder, NODE_NO_WARNINGS: "1" };
   const argv = ["--expose-gc", path.join(__dirname, program), ...args.map(String)];
   const { status, stdout, stderr } = spawnSync(process.execPath, argv, { env, encoding: "utf8", timeout: LIMIT_MS });
   const story = status === null ? `hangs${last === undefined ? "" : ` in ${fs.readFileSync(last, "utf8").trim()}`}` : stderr;

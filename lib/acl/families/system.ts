@@ -7,6 +7,7 @@ import { forgetBinding } from "../contexts";
 import { closeDevices, devicesHere, physicalIndex } from "../devices";
 import { forgetErrors } from "../last-error";
 import { config, exclusively, storeConfig, Word, words } from "../process";
+import { callUser } from "../states";
 import { forgetStreams } from "../streams";
 import { call } from "../table";
 import { doubleToHalf, halfToDouble } from "../half";
@@ -48,7 +49,7 @@ export const finalizers = new Set<() => void>();
 function runHooks(hooks: Map<number, Set<Hook>>, argument: string): void {
   for (const set of hooks.values()) {
     for (const hook of set) {
-      hook(argument);
+      callUser("callback of init or finalize", () => hook(argument));
     }
   }
 }
@@ -155,7 +156,7 @@ export const systemCalls = {
       const hook = hookOf(given, "init_callback_register");
       register(initHooks, kind, hook);
       if (Atomics.load(words, Word.INIT_COUNT) > 0) {
-        hook("");
+        callUser("callback of init", () => hook(""));
       }
     },
   }),
