@@ -5,6 +5,8 @@ export enum MicroCode {
   SILU, // x sigmoid(x)
   HARD_SWISH,
   ADD_RELU, // max(a + b, 0)
+  MUL_RELU, // max(a * b, 0)
+  MULADD_RELU, // max(a * b + c, 0)
 }
 /** Bytes of scratch that an instance of the micro module needs. */
 export const MICRO_SCRATCH_BYTES: u32 = 76800;

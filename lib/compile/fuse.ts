@@ -1,8 +1,8 @@
 /**
- * fuse: a MAP takes in the MAP that produces its operand, and CONV or MATMUL take the MAP that follows them as their epilogue. Blobs are written
+ * fuse: a MAP takes in the MAP that produces its operand, and CONV, MATMUL or REDUCE take the MAP that follows them as their epilogue. Blobs are written
  * once, so a producer may move down to its only reader: nothing that it reads can have changed.
  */
-import { typeOf } from "../ops/strip-builder";
+import { stripType, typeOf } from "../ops/strip-builder";
 import { sameLayout } from "../ops/views";
 import type { Blob, Instruction, Strip, StripValue, View } from "../program/types";
 import { accesses, readsOf, writesOf } from "./operands";
@@ -15,6 +15,7 @@ const MOST_VALUES = 32;
 const MOST_EPILOGUE_INPUTS = 3;
 
 type MapInstruction = Extract<Instruction, { readonly op: "map" }>;
+type Reduce = Extract<Instruction, { readonly op: "reduce" }>;
 type Product = Extract<Instruction, { readonly op: "matmul" | "conv" }>;
 
 export function fuseInstructions({ program }: CompileState): void {
@@ -82,7 +83,9 @@ function takeProducer(
         ? mergeMaps(producer, reader, view)
         : producer.op === "conv" || producer.op === "matmul"
           ? mergeEpilogue(producer, reader, view)
-          : undefined;
+          : producer.op === "reduce"
+            ? mergeAfter(producer, reader, view)
+            : undefined;
     if (merged) {
       return { at, merged };
     }
@@ -145,6 +148,46 @@ function mergeEpilogue(producer: Product, reader: MapInstruction, view: View): I
   const placed = { ...result, strides: target.strides };
   return { ...producer, target: placed, epilogue: { ...strip, outputs: [{ view: placed, value: strip.outputs[0]!.value }] } };
 }
+
+/** What is done with a folded value is done before it is stored. The reader may see dims of 1 where axes were folded. */
+function mergeAfter(producer: Reduce, reader: MapInstruction, view: View): Instruction | undefined {
+  const { target } = producer;
+  const strip = withDims(reader.strip, target.dims);
+  if (!strip || !ownType(producer)) {
+    return undefined;
+  }
+  const result = strip.outputs[0]!.view;
+  const whole = strip.values.every((value) => value.kind !== "input" || value.view.blob !== view.blob || samePlace(value.view, target));
+  if (!whole || !keepsValue(target, result)) {
+    return undefined;
+  }
+  const before = producer.after ?? {
+    values: [{ kind: "accumulator", type: stripType(target.dtype) } as const],
+    outputs: [{ view: target, value: 0 }],
+  };
+  const after = splice(before, strip, view.blob);
+  return after && fits(after, MOST_EPILOGUE_INPUTS) ? { ...producer, target: result, after } : undefined;
+}
+
+/** The strip over `dims` that differ from its own only in axes of one element. */
+function withDims(strip: Strip, dims: readonly number[]): Strip | undefined {
+  const long = (of: readonly number[]): string => of.filter((dim) => dim !== 1).join();
+  if (long(strip.outputs[0]!.view.dims) !== long(dims)) {
+    return undefined;
+  }
+  const seen = (view: View): View => {
+    const strides = view.strides.filter((_, axis) => view.dims[axis] !== 1);
+    return { ...view, dims, strides: dims.map((dim) => (dim === 1 ? 0 : strides.shift()!)) };
+  };
+  return {
+    values: strip.values.map((value) => (value.kind === "input" ? { ...value, view: seen(value.view) } : value)),
+    outputs: strip.outputs.map(({ view, value }) => ({ view: seen(view), value })),
+  };
+}
+
+/** The folded value has the type of the elements: positions and truth have types of their own. */
+const ownType = ({ fold, source, target }: Reduce): boolean =>
+  source.dtype === target.dtype && fold !== "arg_max" && fold !== "arg_min" && fold !== "all" && fold !== "any";
 
 const fits = (strip: Strip, mostInputs: number): boolean =>
   strip.values.length <= MOST_VALUES && strip.values.filter(({ kind }) => kind === "input").length <= mostInputs;

@@ -188,8 +188,10 @@ const STRIPS: readonly (readonly [number, Reference])[] = [
   [StripCode.MIN, (x, y) => Math.min(x!, y!)],
   [StripCode.MAX, (x, y) => Math.max(x!, y!)],
   [MicroCode.ADD_RELU, (x, y) => Math.max(x! + y!, 0)],
+  [MicroCode.MUL_RELU, (x, y) => Math.max(x! * y!, 0)],
   [StripCode.CLIP, (x, y, z) => Math.min(Math.max(x!, y!), z!)],
   [StripCode.MULADD, (x, y, z) => x! * y! + z!],
+  [MicroCode.MULADD_RELU, (x, y, z) => Math.max(x! * y! + z!, 0)],
 ];
 /** Where the functions take more than one path. Negative arguments only for those that have values there. */
 const POSITIVE = new Set<number>([StripCode.SQRT, StripCode.RSQRT, StripCode.LOG]);

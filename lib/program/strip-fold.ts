@@ -1,5 +1,5 @@
 /**
- * f32 operations of a strip that the micro module does in one: gelu, silu, hard swish, add and relu, multiply-add, clip.
+ * f32 operations of a strip that the micro module does in one: gelu, silu, hard swish, multiply-add, clip, a sum or product and relu.
  * Exporters write gelu and its kind in many ways, so the parts are not compared by form but by value: they have to give the numbers of the function.
  */
 import type { Strip, StripOpName, StripValue } from "./types";
@@ -44,6 +44,8 @@ const FUNCTIONS: readonly { readonly op: StripOpName; readonly needs: readonly S
 ];
 /** On both sides of every bend of these functions, and far out, where a bend of another kind would show. */
 const POINTS = [-1e4, -90, -12, -5.3, -3.2, -2.9, -2.2, -1.3, -0.7, -0.2, -0.01, 0.03, 0.4, 0.9, 1.7, 2.6, 2.9, 3.2, 4.9, 5.8, 6.3, 12, 90, 1e4];
+/** What a relu behind it becomes part of. */
+const WITH_RELU: Partial<Record<StripOpName, StripOpName>> = { add: "add_relu", mul: "mul_relu", muladd: "muladd_relu" };
 /** Constants of the parts are f32. */
 const CLOSE = 1e-6;
 
@@ -135,8 +137,13 @@ class Folder {
         return ordered ? replaced("clip", this.#op(inner, "max")!.args[0]!, low, high) : undefined;
       }
       case "relu": {
-        const sum = single(value.args[0]!, "add");
-        return sum && replaced("add_relu", ...sum.args);
+        const { op, args } = this.#values[value.args[0]!] as Op;
+        const product = op === "add" && single(value.args[0]!, "add") ? args.find((arg) => single(arg, "mul")) : undefined;
+        if (product !== undefined) {
+          return replaced("muladd_relu", ...this.#op(product, "mul")!.args, args[0] === product ? args[1]! : args[0]!);
+        }
+        const whole = WITH_RELU[op];
+        return whole && single(value.args[0]!, op) && replaced(whole, ...args);
       }
       default:
         return undefined;

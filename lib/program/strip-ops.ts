@@ -28,7 +28,7 @@ export function opOf(code: number): StripOpName | "move" | undefined {
 }
 
 /** Operations that only the f32 loops of the micro module have. */
-const MICRO: ReadonlySet<StripOpName> = new Set(["gelu", "gelu_tanh", "silu", "hard_swish", "add_relu"]);
+const MICRO: ReadonlySet<StripOpName> = new Set(["gelu", "gelu_tanh", "silu", "hard_swish", "add_relu", "mul_relu", "muladd_relu"]);
 
 const LOGIC: ReadonlySet<StripOpName> = new Set(["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "isnan", "isinf"]);
 const FLOAT_ONLY: ReadonlySet<StripOpName> = new Set([
@@ -53,7 +53,7 @@ const FLOAT_ONLY: ReadonlySet<StripOpName> = new Set([
   "sigmoid",
 ]);
 const INTEGER_ONLY: ReadonlySet<StripOpName> = new Set(["bitand", "bitor", "bitxor", "bitnot", "shl", "shr"]);
-const THREE: ReadonlySet<StripOpName> = new Set(["clip", "muladd", "select"]);
+const THREE: ReadonlySet<StripOpName> = new Set(["clip", "muladd", "muladd_relu", "select"]);
 const TWO: ReadonlySet<StripOpName> = new Set([
   "add",
   "sub",
@@ -79,6 +79,7 @@ const TWO: ReadonlySet<StripOpName> = new Set([
   "shl",
   "shr",
   "add_relu",
+  "mul_relu",
 ]);
 /** Vector loops whose body is a whole polynomial, and element loops that call a function. */
 const POLYNOMIAL: ReadonlySet<StripOpName> = new Set(["exp", "log", "tanh", "sigmoid", "erf", "gelu", "gelu_tanh", "silu"]);

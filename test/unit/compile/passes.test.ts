@@ -7,8 +7,11 @@ import { compileModel, passNames, runPipeline } from "../../../dist/lib/compile/
 import { regionsOf } from "../../../dist/lib/compile/schedule";
 import { describe as describeModel } from "../../../dist/lib/compile/describe";
 import { tensor } from "../../../dist/lib/graph/tensor";
+import { evaluateGraph } from "../../../dist/lib/ops/evaluate";
 import type { CompileOptions } from "../../../dist/lib/compile/types";
 import type { Instruction } from "../../../dist/lib/program/types";
+import { differences } from "../../ops/compare";
+import { runOnDevice } from "../../ops/device";
 import { type ModelInit, model } from "../../ops/models";
 
 const weights = tensor(
@@ -79,6 +82,34 @@ describe("fuse", () => {
       outputs: [{ name: "y" }],
     });
     expect(ops(state)).toEqual([["map"]]);
+  });
+
+  test.each([0n, 1n])("what follows a fold is done before it is stored, keepdims %s", (keepdims) => {
+    const nodes = [
+      { op: "ReduceMean", inputs: ["x"], outputs: ["m"], attributes: { axes: [3n], keepdims } },
+      { op: "Add", inputs: ["m", "e"], outputs: ["a"] },
+      { op: "Sqrt", inputs: ["a"], outputs: ["b"] },
+      { op: "Reciprocal", inputs: ["b"], outputs: ["y"] },
+    ];
+    const init = { nodes, inputs: [image], outputs: [{ name: "y" }], constants: { e: tensor("float32", [], [1e-3]) }, opset: 13 };
+    expect(ops(compile(init))).toEqual([["reduce"]]);
+    const x = tensor(
+      "float32",
+      [1, 1, 6, 6],
+      Array.from({ length: 36 }, (_, i) => i / 7),
+    );
+    const [want] = evaluateGraph(compile(init, { stopAfter: "infer" }).graph, { x });
+    for (const disable of [[], ["fuse"]]) {
+      expect(differences(runOnDevice(compileModel(model(init), { disable }), { x })[0]!, want!, { relative: 1e-5, absolute: 1e-6 })).toEqual([]);
+    }
+  });
+
+  test("positions are not what a strip of floats works on", () => {
+    const nodes = [
+      { op: "ArgMax", inputs: ["x"], outputs: ["m"], attributes: { axis: 3n } },
+      { op: "Neg", inputs: ["m"], outputs: ["y"] },
+    ];
+    expect(ops(compile({ nodes, inputs: [image], outputs: [{ name: "y" }] }))).toEqual([["reduce"], ["map"]]);
   });
 
   test("nothing to do gives the same list", () => expect(fuse([])).toEqual([]));

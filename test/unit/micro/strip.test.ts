@@ -127,6 +127,7 @@ onEveryBuild((bed) => {
     ["min", S.MIN, Math.min],
     ["max", S.MAX, Math.max],
     ["add and relu", MicroCode.ADD_RELU, (x, y) => maximum(x + y)],
+    ["multiply and relu", MicroCode.MUL_RELU, (x, y) => maximum(x * y)],
   ];
   test.each(BINARY)("%s of vectors, of a splat, and in place", (_, code, exact) => {
     const count = 48;
@@ -168,6 +169,11 @@ onEveryBuild((bed) => {
     expectSame(
       bed.read(target, 32),
       x.map((value) => value * 1.25 + value),
+    );
+    bed.e.strip(MicroCode.MULADD_RELU, target, target + 128, a, 64, c, 0, a, 64);
+    expectSame(
+      bed.read(target, 32),
+      x.map((value) => maximum(value * 1.25 + value)),
     );
   });
 

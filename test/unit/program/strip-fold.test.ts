@@ -25,6 +25,14 @@ test("relu of a sum", () => {
   expect(folded([input, other, op("add", 0, 1), op("relu", 2)])).toEqual(["add_relu"]);
 });
 
+test("relu of a product, and of both", () => {
+  expect(folded([input, other, op("mul", 0, 1), op("relu", 2)])).toEqual(["mul_relu"]);
+  expect(folded([input, other, op("mul", 0, 1), op("add", 2, 1), op("relu", 3)])).toEqual(["muladd_relu"]);
+  expect(folded([input, other, op("add", 0, 1), op("mul", 2, 1), op("relu", 3)])).toEqual(["add", "mul_relu"]);
+  expect(folded([input, other, op("muladd", 0, 1, 1), op("relu", 2)])).toEqual(["muladd_relu"]);
+  expect(folded([input, op("relu", 0), op("relu", 1)])).toEqual(["relu", "relu"]);
+});
+
 test("a sum that is stored too stays", () => {
   expect(folded([input, other, op("add", 0, 1), op("relu", 2)], [2, 3])).toEqual(["add", "relu"]);
 });
