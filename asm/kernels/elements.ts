@@ -49,6 +49,31 @@ function mergeElement(merge: u32, dtype: u32, target: usize, source: usize): voi
   }
 }
 
+/** One element after the other: target and indices move by their steps, the base in the source by `sourceStep`, and `axisStep` counts from there. */
+function gatherLane(shift: u32, dtype: u32, size: u32, count: u32, target: usize, step: i32, source: usize, sourceStep: i32, axisStep: i32, at: usize, indexStep: i32): void {
+  for (let i: u32 = 0; i < count; i++) {
+    const from = source + <i32>indexAt(dtype, at, size) * axisStep;
+    if (shift == 2) store<u32>(target, load<u32>(from));
+    else moveRun(shift, target, step, from, axisStep, 1);
+    target += step;
+    source += sourceStep;
+    at += indexStep;
+  }
+}
+
+/** Do neighbouring rows lie closer together than neighbours in a row? Then the loop across rows is the inner one. */
+@inline
+function isAcross(view: usize, outer: u32): bool {
+  return outer > 0 && abs<i32>(stride(view, outer - 1)) < abs<i32>(stride(view, outer));
+}
+
+/** Rows from `row` on that are numbered by the last outer dim alone. */
+@inline
+function evenRows(view: usize, outer: u32, row: u32, to: u32): u32 {
+  const width = dim(view, outer - 1);
+  return min<u32>(to - row, width - row % width);
+}
+
 /** T0 [rows..., n] = elements of T1 [rows..., size] at T2 [rows..., n]; P0 rows per tile. */
 export function runGatherElements(program: usize, instruction: usize, tile: u32, frame: usize): void {
   const target = record(program, load<u32>(instruction, Instruction.T0)), source = record(program, load<u32>(instruction, Instruction.T1));
@@ -56,33 +81,36 @@ export function runGatherElements(program: usize, instruction: usize, tile: u32,
   const outer = rank(target) - 1, count = dim(target, outer), size = dim(source, outer);
   let rows: u32 = 1;
   for (let i: u32 = 0; i < outer; i++) rows *= dim(target, i);
-  const perTile = load<u32>(instruction, Instruction.P0);
-  const to = min<u32>(tile * perTile + perTile, rows);
-  const shift = sizeShift(dtypeOf(target)), dtype = dtypeOf(indices);
-  const step = stride(target, outer), sourceStep = stride(source, outer), indexStep = stride(indices, outer);
-  for (let row = tile * perTile; row < to; row++) {
+  const perTile = load<u32>(instruction, Instruction.P0), to = min<u32>(tile * perTile + perTile, rows);
+  const shift = sizeShift(dtypeOf(target)), dtype = dtypeOf(indices), across = isAcross(target, outer);
+  const step = stride(target, outer), axisStep = stride(source, outer), indexStep = stride(indices, outer);
+  for (let row = tile * perTile; row < to; ) {
     let t = addressOf(target, frame) + offsetAt(target, outer, row), at = addressOf(indices, frame) + offsetAt(indices, outer, row);
     const s = addressOf(source, frame) + offsetAt(source, outer, row);
-    for (let i: u32 = 0; i < count; i++) {
-      const from = s + <i32>indexAt(dtype, at, size) * sourceStep;
-      if (shift == 2) store<u32>(t, load<u32>(from));
-      else moveRun(shift, t, step, from, sourceStep, 1);
-      t += step;
-      at += indexStep;
+    if (!across) {
+      gatherLane(shift, dtype, size, count, t, step, s, 0, axisStep, at, indexStep);
+      row++;
+      continue;
     }
+    const run = evenRows(target, outer, row, to);
+    for (let i: u32 = 0; i < count; i++, t += step, at += indexStep) {
+      gatherLane(shift, dtype, size, run, t, stride(target, outer - 1), s, stride(source, outer - 1), axisStep, at, stride(indices, outer - 1));
+    }
+    row += run;
   }
 }
 
-/** `rows` neighbours that share their indices and lie densely: one run for each index. */
-function scatterRuns(merge: u32, target: usize, first: usize, source: usize, from: usize, indices: usize, at: usize, rows: u32): void {
-  const inner = rank(target) - 1, dtype = dtypeOf(target), shift = sizeShift(dtype);
-  const size = dim(target, inner), count = dim(indices, inner), type = dtypeOf(indices);
+/** As gatherLane, the other way round. */
+function scatterLane(merge: u32, dtype: u32, type: u32, size: u32, count: u32, target: usize, step: i32, axisStep: i32, source: usize, sourceStep: i32, at: usize, indexStep: i32): void {
+  const shift = sizeShift(dtype);
   for (let i: u32 = 0; i < count; i++) {
-    const t = first + <i32>indexAt(type, at, size) * stride(target, inner);
-    if (merge == Merge.NONE) memory.copy(t, from, <usize>rows << shift);
-    else for (let k: usize = 0; k < <usize>rows; k++) mergeElement(merge, dtype, t + (k << shift), from + (k << shift));
-    from += stride(source, inner);
-    at += stride(indices, inner);
+    const place = target + <i32>indexAt(type, at, size) * axisStep;
+    if (merge != Merge.NONE) mergeElement(merge, dtype, place, source);
+    else if (shift == 2) store<u32>(place, load<u32>(source));
+    else moveRun(shift, place, axisStep, source, sourceStep, 1);
+    target += step;
+    source += sourceStep;
+    at += indexStep;
   }
 }
 
@@ -95,27 +123,24 @@ export function runScatterElements(program: usize, instruction: usize, tile: u32
   let rows: u32 = 1;
   for (let i: u32 = 0; i < outer; i++) rows *= dim(target, i);
   const to = min<u32>(tile * perTile + perTile, rows);
-  const dtype = dtypeOf(target), shift = sizeShift(dtype), type = dtypeOf(indices);
+  const dtype = dtypeOf(target), type = dtypeOf(indices), shift = sizeShift(dtype), across = isAcross(source, outer);
   const bytes: i32 = 1 << shift;
-  const shared = outer > 0 && stride(indices, outer - 1) == 0 && stride(target, outer - 1) == bytes && stride(source, outer - 1) == bytes;
-  const step = stride(target, outer), sourceStep = stride(source, outer), indexStep = stride(indices, outer);
+  const shared = across && merge == Merge.NONE && stride(indices, outer - 1) == 0 && stride(target, outer - 1) == bytes && stride(source, outer - 1) == bytes;
+  const axisStep = stride(target, outer), step = stride(source, outer), indexStep = stride(indices, outer);
   for (let row = tile * perTile; row < to; ) {
     const t = addressOf(target, frame) + offsetAt(target, outer, row);
     let s = addressOf(source, frame) + offsetAt(source, outer, row), at = addressOf(indices, frame) + offsetAt(indices, outer, row);
-    if (shared) {
-      const width = dim(target, outer - 1);
-      const run = min<u32>(to - row, width - row % width);
-      scatterRuns(merge, target, t, source, s, indices, at, run);
-      row += run;
+    if (!across) {
+      scatterLane(merge, dtype, type, size, count, t, 0, axisStep, s, step, at, indexStep);
+      row++;
       continue;
     }
-    for (let i: u32 = 0; i < count; i++) {
-      const place = t + <i32>indexAt(type, at, size) * step;
-      if (merge == Merge.NONE) moveRun(shift, place, step, s, sourceStep, 1);
-      else mergeElement(merge, dtype, place, s);
-      s += sourceStep;
-      at += indexStep;
+    const run = evenRows(source, outer, row, to);
+    for (let i: u32 = 0; i < count; i++, s += step, at += indexStep) {
+      // Rows that share their indices move as one run.
+      if (shared) memory.copy(t + <i32>indexAt(type, at, size) * axisStep, s, <usize>run << shift);
+      else scatterLane(merge, dtype, type, size, run, t, stride(target, outer - 1), axisStep, s, stride(source, outer - 1), at, stride(indices, outer - 1));
     }
-    row++;
+    row += run;
   }
 }

@@ -29,6 +29,8 @@ export function* inferLoop(node: Node, inferNodes: InferNodes): Generator<void, 
       const [before, after] = [parts.states[changed]!, parts.next[changed]!];
       const change = `${before.dtype}${formatDims(before.dims!)} into ${after.dtype}${formatDims(after.dims!)}`;
       failure = new AclError(100024, `${describeNode(node)}: a turn changes "${before.name}" from ${change}; a program has one shape for each value`);
+    } else if (turns === undefined && !parts.trip && runsOn(parts)) {
+      throw new AclError(100021, `${describeNode(node)} never ends: it has no trip count, and its condition stays what it is`);
     } else if (turns === undefined && parts.results.length > 0) {
       failure = new AclError(
         100024,

@@ -35,6 +35,15 @@ interface AttentionAttributes {
   readonly qk_matmul_output_mode: number;
 }
 
+const PLAIN: AttentionAttributes = {
+  is_causal: 0,
+  q_num_heads: undefined,
+  kv_num_heads: undefined,
+  scale: undefined,
+  softcap: 0,
+  qk_matmul_output_mode: 0,
+};
+
 function attentionShapes(q: Type | Value, k: Type | Value, v: Type | Value, past: Type | Value | undefined, a: AttentionAttributes, node: string) {
   const [query, key, value] = [
     headsOf(q, a.q_num_heads, `${node}: Q`),
@@ -264,6 +273,22 @@ export const Attention = defineOp({
       { q: noise([2, 1, 2, 4]), k: noise([2, 1, 4, 4], 2), v: noise([2, 1, 4, 4], 3), lengths: values("int64", [2], [4, 3]) },
       { attributes: { is_causal: 1 } },
     ),
+    rejects("heads that do not fit", { q: noise([1, 3, 2, 4]), k: noise([1, 2, 2, 4]), v: noise([1, 2, 2, 4]) }, 100021, /do not fit each other/),
+  ],
+});
+
+/** Attention whose scores a graph may change; without such a graph it is plain attention. */
+export const FlexAttention = defineOp({
+  names: { onnx: ["FlexAttention", 1, "ai.onnx.preview"] },
+  inputs: ["q", "k", "v"],
+  attributes: { scale: float(), softmax_precision: int(0) },
+  infer: ({ q, k, v }, { scale }, context) => [Attention.infer({ q, k, v } as never, { ...PLAIN, scale } as never, context)[0]!],
+  reference: ({ q, k, v }, { scale }, [out]) => attend({ q, k, v }, { ...PLAIN, scale }, [out!]),
+  expand: (g, { q, k, v }, { scale }) => [g.call("Attention", [q, k, v], { scale })],
+  tolerance: { relative: 1e-5, absolute: 1e-5, why: "f32 sums and exponentials" },
+  samples: () => [
+    sample("groups", { q: noise([1, 4, 3, 8]), k: noise([1, 2, 5, 8], 2), v: noise([1, 2, 5, 6], 3) }),
+    sample("a scale", { q: noise([1, 1, 2, 4]), k: noise([1, 1, 3, 4], 2), v: noise([1, 1, 3, 4], 3) }, { attributes: { scale: 0.1 } }),
     rejects("heads that do not fit", { q: noise([1, 3, 2, 4]), k: noise([1, 2, 2, 4]), v: noise([1, 2, 2, 4]) }, 100021, /do not fit each other/),
   ],
 });

@@ -1,5 +1,4 @@
-/** Einsum of one or two operands without repeated letters in one of them: views, a product of matrices and a sum. */
-import { AclError } from "../errors/acl-error";
+/** Einsum of one or two operands: views (a letter that comes twice is a diagonal), a product of matrices and a sum. */
 import { type Dim, formatDims, shapeError } from "../graph/dims";
 import { elements, isFloat, roundTo, rowMajor, sizeOf, type Tensor, walk } from "../graph/tensor";
 import type { View } from "../program/types";
@@ -13,21 +12,30 @@ interface Equation {
   readonly output: string;
 }
 
-/** Letters of each operand; without an arrow the result has the letters that occur once, in order. */
+/** Stand for the dims of "...", the last one for the last of them. */
+const DOTS = "0123456789";
+
+/** Letters of each operand; without an arrow the result has the dims of the dots and the letters that occur once, in order. */
 function parse(equation: string, ranks: readonly number[], node: string): Equation {
   const [left = "", right] = equation.replaceAll(" ", "").split("->");
-  if (equation.includes(".")) {
-    throw new AclError(100024, `${node}: "..." in "${equation}" is not supported yet; write the dims out`);
-  }
-  const inputs = left.split(",");
-  const letters = [...left.replaceAll(",", "")];
-  const once = [...new Set(letters)].filter((letter) => letters.indexOf(letter) === letters.lastIndexOf(letter)).sort();
-  const output = right ?? once.join("");
-  const fits = inputs.length === ranks.length && inputs.every((term, i) => term.length === ranks[i] && /^[A-Za-z]*$/.test(term));
+  const terms = left.split(",");
+  const hidden = terms.map((term, i) => (term.includes("...") ? ranks[i]! - term.length + 3 : 0));
+  const most = Math.max(0, ...hidden);
+  const inputs = terms.map((term, i) => term.replace("...", DOTS.slice(most - hidden[i]!, most)));
+  const letters = [...inputs.join("")];
+  const once = [...new Set(letters)].filter((letter) => !DOTS.includes(letter) && letters.indexOf(letter) === letters.lastIndexOf(letter)).sort();
+  const output = (right ?? `...${once.join("")}`).replace("...", DOTS.slice(0, most));
+  const fits =
+    inputs.length === ranks.length && most <= DOTS.length && inputs.every((term, i) => term.length === ranks[i] && /^[A-Za-z0-9]*$/.test(term));
   if (!fits || [...output].some((letter, i) => !letters.includes(letter) || output.indexOf(letter) !== i)) {
     throw shapeError(`${node}: equation "${equation}" does not fit operands of ${ranks.join(" and ")} dims`);
   }
   return { inputs, output };
+}
+
+/** Steps of a term's letters in memory, and its dims: a letter that comes twice walks a diagonal, a dim of 1 behind dots stands still. */
+function stridesOf(term: string, dims: readonly number[], strides: readonly number[], letter: string): number {
+  return [...term].reduce((sum, each, axis) => sum + (each === letter && !(DOTS.includes(each) && dims[axis] === 1) ? strides[axis]! : 0), 0);
 }
 
 function sizesOf({ inputs }: Equation, dims: readonly (readonly Dim[])[], node: string): Map<string, Dim> {
@@ -35,6 +43,10 @@ function sizesOf({ inputs }: Equation, dims: readonly (readonly Dim[])[], node: 
   inputs.forEach((term, i) =>
     [...term].forEach((letter, axis) => {
       const [known, dim] = [sizes.get(letter), dims[i]![axis]!];
+      if (DOTS.includes(letter) && (known === 1 || dim === 1)) {
+        sizes.set(letter, known === undefined || known === 1 ? dim : known);
+        return;
+      }
       if (typeof known === "number" && typeof dim === "number" && known !== dim) {
         throw shapeError(`${node}: "${letter}" is ${known} and ${dim} in ${dims.map(formatDims).join(" and ")}`);
       }
@@ -55,7 +67,7 @@ function reference(tensors: readonly Tensor[], equation: Equation, out: Concrete
   const dims = letters.map((letter) => sizes.get(letter)!);
   const strides = tensors.map((tensor, i) => {
     const own = rowMajor(tensor.dims);
-    return letters.map((letter) => [...equation.inputs[i]!].reduce((sum, each, axis) => sum + (each === letter ? own[axis]! : 0), 0));
+    return letters.map((letter) => stridesOf(equation.inputs[i]!, tensor.dims, own, letter));
   });
   const offsets = strides.map((steps) => {
     const list = new Float64Array(sizeOf(dims));
@@ -106,15 +118,25 @@ export const Einsum = defineOp({
       inputs.map(({ dims }) => dims.length),
       b.what,
     );
-    const [left, right = ""] = parsed.inputs;
-    if (inputs.length > 2 || parsed.inputs.some((term) => new Set(term).size !== term.length)) {
-      b.unsupported(`equation "${equation}" is not supported; one or two operands without repeated letters are`);
+    if (inputs.length > 2) {
+      b.unsupported(`equation "${equation}" is not supported; one or two operands are`);
     }
     if (!isFloat(inputs[0]!.dtype)) {
       b.unsupported(`Einsum of ${inputs[0]!.dtype} is not supported; cast to float32`);
     }
     const type = inputs[0]!.dtype === "float64" ? "float64" : "float32";
-    const views = inputs.map((input) => b.converted(input.view, type));
+    const all = sizesOf(
+      parsed,
+      inputs.map(({ dims }) => dims),
+      b.what,
+    ) as Map<string, number>;
+    const terms = parsed.inputs.map((term) => [...new Set(term)]);
+    const [left, right = ""] = terms.map((term) => term.join(""));
+    const views = inputs.map((input, i): View => {
+      const view = b.converted(input.view, type);
+      const strides = terms[i]!.map((letter) => stridesOf(parsed.inputs[i]!, view.dims, view.strides, letter));
+      return { ...view, dims: terms[i]!.map((letter) => all.get(letter)!), strides };
+    });
     const { output } = parsed;
     const ordered = (view: View, term: string, letters: readonly string[]): View =>
       permuteView(
@@ -168,6 +190,13 @@ export const Einsum = defineOp({
     sample("batch, transposed", { inputs: [noise([2, 3, 4]), noise([2, 5, 4], 2)] }, { attributes: { equation: "bij,bkj->bki" as never } }),
     sample("sum of one", { inputs: [noise([3, 4, 2])] }, { attributes: { equation: "ijk->kj" as never } }),
     sample("heads", { inputs: [noise([2, 3, 4, 5]), noise([2, 6, 4, 5], 2)] }, { attributes: { equation: "bqhd,bkhd->bhqk" as never } }),
+    sample("a diagonal behind dots", { inputs: [noise([2, 3, 4, 4])] }, { attributes: { equation: "...ii->...i" as never } }),
+    sample("a trace", { inputs: [noise([4, 4])] }, { attributes: { equation: "ii" as never } }),
+    sample(
+      "dots that broadcast",
+      { inputs: [noise([2, 1, 3, 4]), noise([5, 4, 2], 2)] },
+      { attributes: { equation: "...ij,...jk->...ik" as never } },
+    ),
     rejects("sizes that differ", { inputs: [noise([3, 4]), noise([5, 2])] }, 100021, /"j" is 4 and 5/, {
       attributes: { equation: "ij,jk->ik" as never },
     }),

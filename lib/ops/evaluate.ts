@@ -40,8 +40,11 @@ function evaluateNodes(nodes: readonly Node[], known: Map<Value, Tensor>, read: 
       node.outputs.forEach((output, index) => output && known.set(output, read(chosen.outputs[index]!)));
       continue;
     }
-    const op = findOp(node)!;
     const what = describeNode(node);
+    const op = findOp(node);
+    if (!op) {
+      throw new AclError(100024, `evaluate: ${what} has no reference; loops run on a device only`);
+    }
     const inferred = node.outputs.includes(undefined) ? inferredTypes(node, op, what) : [];
     const types = node.outputs.map((output, index): ConcreteType => {
       const absent = inferred[index];

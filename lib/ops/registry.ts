@@ -78,9 +78,10 @@ export const FAMILIES: readonly Family[] = [
     names: ["AffineGrid", "CenterCropPad", "Col2Im", "MaxUnpool", "ReverseSequence", "TensorScatter"],
     load: () => require("./grids"),
   },
+  { names: ["CausalConvWithState"], load: () => require("./streaming") },
   { names: ["TopK"], load: () => require("./select") },
   { names: ["GridSample", "RoiAlign"], load: () => require("./sampling") },
-  { names: ["Attention", "RotaryEmbedding"], load: () => require("./attention") },
+  { names: ["Attention", "RotaryEmbedding", "ai.onnx.preview:FlexAttention"], load: () => require("./attention") },
   { names: ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"], load: () => require("./loss") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
 ];

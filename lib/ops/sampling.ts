@@ -155,6 +155,9 @@ export const GridSample = defineOp({
   ],
 });
 
+/** Samples per bin and axis: a tile stays bounded work. */
+const MOST_SAMPLES = 64;
+
 interface RoiAttributes {
   readonly coordinate_transformation_mode: string;
   readonly mode: string;
@@ -235,11 +238,14 @@ export const RoiAlign = defineOp({
     16: (form) => ({ ...form, attributes: new Map([["coordinate_transformation_mode", "output_half_pixel"], ...form.attributes]) }),
   },
   layout: "channels_last",
-  infer: ({ x, rois, pictures }, { mode, output_height, output_width }, { node }) => {
+  infer: ({ x, rois, pictures }, { mode, output_height, output_width, sampling_ratio }, { node }) => {
     requireDtype(x.dtype, "float", node);
     const count: Dim = rois.dims[0] ?? 0;
     if (x.dims.length !== 4 || rois.dims.length !== 2 || rois.dims[1] !== 4 || pictures.dims.length !== 1 || pictures.dims[0] !== count) {
       throw shapeError(`${node}: boxes ${formatDims(rois.dims)} of pictures ${formatDims(pictures.dims)} do not fit ${formatDims(x.dims)}`);
+    }
+    if (sampling_ratio < 0 || sampling_ratio > MOST_SAMPLES || output_height < 1 || output_width < 1) {
+      throw shapeError(`${node}: ${output_height} x ${output_width} bins of ${sampling_ratio} samples; at most ${MOST_SAMPLES} samples make sense`);
     }
     if (mode !== "avg" && mode !== "max") {
       throw shapeError(`${node}: mode "${mode}" is neither avg nor max`);
@@ -285,6 +291,9 @@ export const RoiAlign = defineOp({
       { x: noise([1, 3, 9, 8]), rois: values("float32", [2, 4], [0, 0, 14, 16, 5, 2, 12, 13]), pictures: values("int64", [2], [0n, 0n]) },
       { attributes: { mode: "max", output_height: 2, output_width: 2, spatial_scale: 0.5 } },
     ),
+    rejects("no such number of samples", { x: ramp([1, 1, 3, 3]), rois: ramp([1, 4]), pictures: values("int64", [1], [0n]) }, 100021, /-1 samples/, {
+      attributes: { sampling_ratio: -1 },
+    }),
     rejects("boxes of five numbers", { x: ramp([1, 1, 3, 3]), rois: ramp([1, 5]), pictures: values("int64", [1], [0n]) }, 100021, /do not fit/),
   ],
 });

@@ -187,7 +187,7 @@ test.each([
     { ...growing, nodes: [node("Identity", ["go"], ["on"]), node("Neg", ["a"], ["b"])], outputs: ["on", "b", "b"].map((name) => ({ name })) },
     /number of its turns is computed at run time/,
   ],
-])("%s is refused", (_, body, text) => {
+])("%s: refused", (_, body, text) => {
   const bytes = model({
     opset: 21,
     nodes: [node("Loop", ["count", "", "x"], body.outputs.length > 2 ? ["y", "z"] : ["y"], { body: { body } })],
@@ -202,6 +202,21 @@ test.each([
   }
   expect(thrown).toBeInstanceOf(AclError);
   expect([(thrown as AclError).code, text.test((thrown as AclError).message) || (thrown as AclError).message]).toEqual([100024, true]);
+});
+
+test("a loop that never ends is refused", () => {
+  const body: ModelInit = {
+    inputs: [...LOOP_INPUTS, float("a")],
+    nodes: [node("Identity", ["go"], ["on"]), node("Neg", ["a"], ["b"])],
+    outputs: ["on", "b"].map((name) => ({ name })),
+  };
+  const bytes = model({
+    opset: 21,
+    nodes: [node("Loop", ["", "first", "x"], ["y"], { body: { body } })],
+    inputs: [float("x"), { name: "first", dtype: "bool", dims: [] }],
+    outputs: [{ name: "y" }],
+  });
+  expect(() => compileModel(bytes)).toThrow(/never ends/);
 });
 
 test("a heavy body gives the same bits in any order of tiles", () => {

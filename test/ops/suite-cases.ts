@@ -31,7 +31,6 @@ const REFUSED: readonly [pattern: RegExp, why: string][] = [
   [/^test_center_crop_pad_.*expanded/, "shapes computed from an input's numbers"],
   [/^test_range_.*expanded|window_expanded$/, "shapes and loops computed from an input's numbers"],
   [/^test_cast.*(STRING|BFLOAT16)/i, "element types without arithmetic yet"],
-  [/^test_einsum_batch_diagonal/, "repeated letters, dots"],
   [/_bfloat16|string|optional|seq/i, "element types without arithmetic yet"],
 ];
 
