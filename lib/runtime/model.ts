@@ -247,15 +247,16 @@ export class Model {
     return variant;
   }
 
-  /** A program of other shapes makes room where the device has none: it can be compiled again. */
+  /** Where the device has no room, programs of other shapes make some (they can be compiled again); if that is not enough, runs take turns. */
   #place({ program }: CompileResult): Variant {
-    for (;;) {
+    for (let inTurns = false; ; ) {
       try {
-        return new Variant(this.device, this.name, program, this.#data, this.#options.frames);
+        return new Variant(this.device, this.name, program, this.#data, this.#options.frames, inTurns);
       } catch (error) {
-        if (!(error instanceof AclError) || error.code !== 207001 || !this.#freeOldest()) {
+        if (!(error instanceof AclError) || error.code !== 207001 || inTurns) {
           throw error;
         }
+        inTurns = !this.#freeOldest();
       }
     }
   }

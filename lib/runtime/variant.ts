@@ -39,7 +39,8 @@ export class Variant {
   readonly #inputArrays: readonly string[];
   readonly #outputNames: readonly string[];
 
-  constructor(device: DeviceCore, name: string, program: CompiledProgram, data: DataStore, frames: number) {
+  /** `inTurns`: runs share one arena, so that only one makes progress at a time. */
+  constructor(device: DeviceCore, name: string, program: CompiledProgram, data: DataStore, frames: number, inTurns: boolean) {
     this.device = device;
     this.machine = device.machine;
     this.name = name;
@@ -56,7 +57,7 @@ export class Variant {
     this.image = this.machine.allocate(program.image.length, PoolTag.PROGRAM, `the program of ${name}`);
     this.machine.bytes.set(program.image, this.image);
     try {
-      this.arenas = this.#makeArenas(frames);
+      this.arenas = this.#makeArenas(inTurns ? 1 : frames);
     } catch (error) {
       this.machine.release(this.image);
       throw error;

@@ -41,3 +41,14 @@ test("five shapes on a device with room for two", async () => {
   expect(arenas).toBeGreaterThan(MEMORY);
   await device.close();
 });
+
+test("a shape with room for one run at a time: runs take turns", async () => {
+  const weights = Float64Array.from({ length: INNER * WIDE }, () => 1);
+  const device = await Device.open({ cores: 2, memoryBytes: MEMORY });
+  await device.ready();
+  const executor = await Executor.load(sumOfProducts(weights), { device, shapes: { x: [4000, INNER] } });
+  expect(executor.program.arenaBytes * 3).toBeGreaterThan(MEMORY);
+  const runs = [1, 2, 3, 4].map((value) => executor.run({ x: new Tensor("float32", [4000, INNER], new Float32Array(4000 * INNER).fill(value)) }));
+  for (const [i, { y }] of (await Promise.all(runs)).entries()) expect((y!.data as Float32Array)[3999]).toBe((i + 1) * INNER * WIDE);
+  await device.close();
+});
