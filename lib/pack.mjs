@@ -71,13 +71,13 @@ export function pack(root) {
       /\b__dirname\b/g,
       `(__folder + "/${path.posix.relative(path.posix.dirname(LOADER), path.posix.dirname(name))}")`,
     );
-    // In parentheses V8 compiles a function at once; otherwise it would read every module twice.
+    // In parentheses V8 compiles a function at once (an arrow function never); otherwise it would read every module twice.
     const body = `function (exports) {${code}\n}`;
     return `${JSON.stringify(name)}: ${late.has(name) ? body : `(${body})`}`;
   };
   for (const pack of Object.keys(ENTRIES)) {
     const names = [...packOf.keys()].filter((name) => packOf.get(name) === pack);
-    const text = `(__load, require, __folder) => ({\n${names.map(bodyOf).join(",\n")}\n});\n`;
+    const text = `(function (__load, require, __folder) { return {\n${names.map(bodyOf).join(",\n")}\n}; })\n`;
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are ASCII too
     const [other] = text.match(/[^\x00-\x7f]/) ?? [];
     if (other !== undefined) throw new Error(`${pack}.js holds "${other}": packs are read as one byte per character; write it as an escape`);

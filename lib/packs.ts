@@ -21,6 +21,7 @@ interface Fresh {
 
 const DIST = path.dirname(__dirname);
 const CACHE = path.join(DIST, "cache");
+const YOUNG_MS = 10_000;
 const wanted = process.env["NPURT_CODE_CACHE"] !== "0";
 
 const loaded: Record<string, object> = Object.create(null);
@@ -76,7 +77,8 @@ function readKept(file: string, source: Buffer): Buffer | undefined {
  * process's start. False where the folder cannot be written, which is nobody's concern.
  */
 export function keepCode(): boolean {
-  const packs = wanted ? fresh : [];
+  // Later V8 has given up what it compiled and nobody called since.
+  const packs = wanted && performance.now() < YOUNG_MS ? fresh : [];
   fresh = [];
   try {
     packs.forEach(keep);

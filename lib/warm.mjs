@@ -1,4 +1,4 @@
-/** Runs a first model as a start does and keeps what V8 has compiled by then (lib/packs.ts), unless that is there. Part of the build. */
+/** Runs a first model as a start does, and keeps what V8 has compiled by then (lib/packs.ts) for starts on this Node. Part of the build. */
 import fs from "node:fs";
 import { createRequire } from "node:module";
 
