@@ -143,6 +143,10 @@ test("a record that makes no sense when the task runs is a fault, and wrong argu
   expect([507015, 507042]).toContain(rt.synchronize_stream(stream));
   expect(rt.random_num_async({ ...info, randomNum: 17 }, stream)).toBe(107000); // longer than its memory
   expect(rt.random_num_async({ ...info, funcType: 7 }, stream)).toBe(107000);
+  const whole = { ...info, funcType: UNIFORM, dataType: INT32 };
+  expect(rt.random_num_async({ ...whole, paramInfo: { min: 0, max: 2 ** 32 } }, stream)).toBe(107000); // no int32
+  expect(rt.random_num_async({ ...whole, paramInfo: { min: 0.5, max: 4 } }, stream)).toBe(107000);
+  expect(rt.random_num_async({ ...whole, paramInfo: { min: -(2 ** 31), max: 2 ** 31 } }, stream)).toBe(0);
   expect(rt.random_num_async({ ...info, dataType: INT32 }, stream)).toBe(100026);
   expect(rt.random_num_async({ ...info, paramInfo: { mean: 0, stddev: -1 } }, stream)).toBe(107000);
   expect(rt.random_num_async({ ...info, paramInfo: { mean: 0 } }, stream)).toBe(107000);

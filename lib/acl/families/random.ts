@@ -38,6 +38,13 @@ const PARAMETERS: Readonly<Record<Distribution, readonly [string, string | undef
 };
 const REALS: readonly DtypeName[] = ["float32", "float16", "bfloat16"];
 const WHOLE: readonly DtypeName[] = ["int32", "uint32", "int64", "uint64"];
+/** Least value and end of each whole dtype; those of 64 bits end where float64 can still say so. */
+const RANGES: Readonly<Partial<Record<DtypeName, readonly [number, number]>>> = {
+  int32: [-(2 ** 31), 2 ** 31],
+  uint32: [0, 2 ** 32],
+  int64: [-(2 ** 63), 2 ** 63 - 1024],
+  uint64: [0, 2 ** 64 - 2048],
+};
 enum Bit {
   SEED = 1,
   COUNT = 2,
@@ -75,6 +82,11 @@ function checkParameters(distribution: Distribution, dtype: DtypeName, first: Pa
     throw new AclError(100026, `random_num_async: ${Distribution[distribution]} of ${dtype}; pass one of ${allowed.join(", ")}`);
   }
   const [a, b] = [first, second].map((one) => (typeof one === "object" ? undefined : Number(one)));
+  const [least, end] = (distribution === Distribution.UNIFORM ? RANGES[dtype] : undefined) ?? [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+  const outside = [a, b].some((one) => one !== undefined && (one < least || one > end || (Number.isFinite(least) && !Number.isInteger(one))));
+  if (outside) {
+    throw invalidParam(`random_num_async: ${String(a)} to ${String(b)} are no ${dtype} numbers; pass whole ones from ${least} to ${end}`);
+  }
   const wrong =
     distribution === Distribution.DROPOUT_MASK
       ? a !== undefined && !(a >= 0 && a <= 1)
