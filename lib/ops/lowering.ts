@@ -120,7 +120,12 @@ export class Operand {
   }
 }
 
+/** What one node may become. A model that asks for more (a mirror of thousands of elements) is damaged, or would run for ever in pieces. */
+const MOST_INSTRUCTIONS = 4096;
+
 export class Lowering {
+  #emitted = 0;
+
   constructor(
     readonly program: LoweredProgram,
     readonly node: Node,
@@ -174,6 +179,9 @@ export class Lowering {
 
   emit(instruction: DistributiveOmit<Instruction, "node">, elements: number): void {
     if (elements > 0) {
+      if (++this.#emitted > MOST_INSTRUCTIONS) {
+        throw new AclError(100024, `${this.what} would take more than ${MOST_INSTRUCTIONS} instructions; say it in smaller steps`);
+      }
       this.program.instructions.push({ ...instruction, node: this.node.name } as Instruction);
     }
   }

@@ -129,7 +129,8 @@ export function registerOp(op: AnyOp): void {
   ) {
     throw new AclError(100000, "registerOp: an operator needs names.onnx, inputs, infer, reference and lower; see defineOp");
   }
-  users.set(keyOfOp(op) as string, op);
+  const { guarded } = require("./user-op") as { guarded(op: AnyOp): AnyOp };
+  users.set(keyOfOp(op) as string, guarded(op));
 }
 
 export const hasUserOps = (): boolean => users.size > 0;

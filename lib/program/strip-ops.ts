@@ -1,6 +1,7 @@
 /** What strip operations exist for which register types, what they give, and which registers hold which dtypes. */
 import { MicroCode } from "../../asm/abi/micro";
 import { StripCode, StripType as Type } from "../../asm/abi/strip";
+import { AclError } from "../errors/acl-error";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import type { StripOpName, StripType } from "./types";
 
@@ -17,9 +18,14 @@ export const TYPE_NAMES: readonly StripType[] = ["f32", "f64", "i32", "u32", "i6
 export const typeBytes = (type: StripType): number => (type.endsWith("64") ? 8 : 4);
 export const isFloatType = (type: StripType): boolean => type.startsWith("f");
 
+/** @throws AclError 100029 for a name that an operator of the user has made up */
 export function codeOf(op: StripOpName): number {
   const name = op.toUpperCase();
-  return StripCode[name as keyof typeof StripCode] ?? MicroCode[name as keyof typeof MicroCode];
+  const code = StripCode[name as keyof typeof StripCode] ?? MicroCode[name as keyof typeof MicroCode];
+  if (code === undefined) {
+    throw new AclError(100029, `strip programs have no operation "${op}"; see the names in StripOpName`);
+  }
+  return code;
 }
 
 /** Undefined for a number that is no operation. */

@@ -62,7 +62,7 @@ test("a throw of the user's code becomes a typed error that keeps it", () => {
   expect(() => compileModel(bytes)).toThrow(
     expect.objectContaining({
       code: 507000,
-      message: expect.stringMatching(/pass "infer" failed: the user's own mistake/),
+      message: expect.stringMatching(/infer of operator "LeakyScale" .* threw: the user's own mistake/),
       cause: expect.any(TypeError),
     }),
   );
