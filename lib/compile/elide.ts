@@ -3,7 +3,7 @@
  * Works on instructions before they are scheduled; what is computed does not change.
  */
 import { DTYPES } from "../graph/dtype";
-import { extentOf, sameLayout } from "../ops/views";
+import { extentOf, reshapeView, sameLayout } from "../ops/views";
 import type { Blob, Instruction, View } from "../program/types";
 import { accesses, overlaps, readsOf, writesOf } from "./operands";
 import type { CompileState } from "./pipeline";
@@ -83,7 +83,10 @@ function shift(source: View, target: View, views: readonly View[]): Move | undef
   return (view) => ({ ...view, blob: target.blob, offsetBytes: view.offsetBytes + distance });
 }
 
-/** All look at the source in the same way: they look at the target as the copy does. For writers and readers that take any strides here. */
+/**
+ * All look at the whole source, under whatever dims: they look at the target as the copy does, if those dims can be seen there. For writers and
+ * readers that take any strides.
+ */
 function restride(
   source: View,
   target: View,
@@ -92,12 +95,16 @@ function restride(
   readers: readonly Instruction[],
   copy: Copy,
 ): Move | undefined {
-  const alike = views.every((view) => view.offsetBytes === source.offsetBytes && view.dtype === source.dtype && sameLayout(view, source));
+  const moved = (view: View): View | undefined => {
+    const whole = view.offsetBytes === source.offsetBytes && view.dtype === source.dtype ? reshapeView(source, view.dims) : undefined;
+    return whole && sameLayout(whole, view) ? reshapeView(target, view.dims) : undefined;
+  };
   const reads = readers.every((reader) => reader === copy || reader.op === "copy" || reader.op === "map");
-  if (!alike || !reads || !writesStrided(writer, target)) {
+  const written = writesOf(writer).map(moved);
+  if (!reads || !views.every(moved) || !written.every((view) => view && writesStrided(writer, view))) {
     return undefined;
   }
-  return (view) => ({ ...view, blob: target.blob, offsetBytes: target.offsetBytes, strides: target.strides });
+  return (view) => moved(view)!;
 }
 
 /** Does `writer` work as well on a target with the strides of `view`? */

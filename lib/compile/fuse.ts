@@ -3,7 +3,8 @@
  * once, so a producer may move down to its only reader: nothing that it reads can have changed.
  */
 import { stripType, typeOf } from "../ops/strip-builder";
-import { sameLayout } from "../ops/views";
+import { DTYPES } from "../graph/dtype";
+import { reshapeView, sameLayout } from "../ops/views";
 import type { Blob, Instruction, Strip, StripValue, View } from "../program/types";
 import { accesses, readsOf, writesOf } from "./operands";
 import type { CompileState } from "./pipeline";
@@ -15,6 +16,7 @@ const MOST_VALUES = 32;
 const MOST_EPILOGUE_INPUTS = 3;
 
 type MapInstruction = Extract<Instruction, { readonly op: "map" }>;
+type Copy = Extract<Instruction, { readonly op: "copy" }>;
 type Reduce = Extract<Instruction, { readonly op: "reduce" }>;
 type Product = Extract<Instruction, { readonly op: "matmul" | "conv" }>;
 
@@ -28,12 +30,13 @@ export function fuse(instructions: readonly Instruction[]): Instruction[] {
   const readerCount = new Map<Blob, number>([...readers].map(([blob, list]) => [blob, list.length]));
   const out: (Instruction | undefined)[] = [];
   const writtenAt = new Map<Blob, number>();
+  const taken: Taking = {
+    single: (blob) => readerCount.get(blob) === 1 && writers.get(blob)?.length === 1,
+    steady: (blob) => (writers.get(blob)?.length ?? 0) <= 1,
+  };
   for (const original of instructions) {
     let instruction = original;
-    for (
-      let next: Taken | undefined;
-      (next = takeProducer(instruction, out, writtenAt, (blob) => readerCount.get(blob) === 1 && writers.get(blob)?.length === 1));
-    ) {
+    for (let next: Taken | undefined; (next = takeProducer(instruction, out, writtenAt, taken)); ) {
       // A blob that both read is read once from now on.
       const own = new Set(readsOf(instruction).map(({ blob }) => blob));
       for (const blob of new Set(readsOf(out[next.at]!).map((view) => view.blob))) {
@@ -63,11 +66,18 @@ interface Taken {
   readonly merged: Instruction;
 }
 
+interface Taking {
+  /** Written once and read by one instruction. */
+  readonly single: (blob: Blob) => boolean;
+  /** Never written again: it may be read later. */
+  readonly steady: (blob: Blob) => boolean;
+}
+
 function takeProducer(
   reader: Instruction,
   out: readonly (Instruction | undefined)[],
   writtenAt: ReadonlyMap<Blob, number>,
-  single: (blob: Blob) => boolean,
+  { single, steady }: Taking,
 ): Taken | undefined {
   if (reader.op !== "map" || reader.strip.outputs.length !== 1) {
     return undefined;
@@ -85,7 +95,9 @@ function takeProducer(
           ? mergeEpilogue(producer, reader, view)
           : producer.op === "reduce"
             ? mergeAfter(producer, reader, view)
-            : undefined;
+            : producer.op === "copy" && steady(producer.source.blob)
+              ? mergeCopy(producer, reader, view.blob)
+              : undefined;
     if (merged) {
       return { at, merged };
     }
@@ -147,6 +159,29 @@ function mergeEpilogue(producer: Product, reader: MapInstruction, view: View): I
   // A dim of 1 may have any stride; the producer's are those that its kernel expects.
   const placed = { ...result, strides: target.strides };
   return { ...producer, target: placed, epilogue: { ...strip, outputs: [{ view: placed, value: strip.outputs[0]!.value }] } };
+}
+
+/** Elements of a run below which moving them one run at a time costs more than a copy that turns whole blocks. */
+const SHORT_RUN = 8;
+
+/** What was only spread out (an image enlarged, a row repeated) is read where it comes from, under the dims of the copy. */
+function mergeCopy({ source, target }: Copy, reader: MapInstruction, blob: Blob): Instruction | undefined {
+  const size = DTYPES[target.dtype].bytes;
+  const inner = target.dims.findIndex((dim, axis) => dim > 1 && target.strides[axis] === size);
+  if (inner < 0 || source.strides[inner] !== size || target.dims[inner]! < SHORT_RUN || source.dtype !== target.dtype) {
+    return undefined;
+  }
+  const seen = (view: View): View | undefined => {
+    const split = reshapeView(view, target.dims);
+    return view.blob !== blob ? split : split && samePlace(split, target) ? source : undefined;
+  };
+  const inputs = reader.strip.values.map((value) => (value.kind === "input" ? seen(value.view) : undefined));
+  const result = seen(reader.strip.outputs[0]!.view);
+  if (!result || reader.strip.values.some((value, i) => value.kind === "input" && !inputs[i])) {
+    return undefined;
+  }
+  const values = reader.strip.values.map((value, i) => (value.kind === "input" ? { ...value, view: inputs[i]! } : value));
+  return { ...reader, strip: { values, outputs: [{ view: result, value: reader.strip.outputs[0]!.value }] } };
 }
 
 /** What is done with a folded value is done before it is stored. The reader may see dims of 1 where axes were folded. */

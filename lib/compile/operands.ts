@@ -1,6 +1,7 @@
 /** What an instruction reads and writes: the only thing that fusing, scheduling and planning look at. */
 import { DTYPES } from "../graph/dtype";
 import { extentOf } from "../ops/views";
+import { collapse } from "../program/views";
 import type { Blob, Instruction, Strip, View } from "../program/types";
 
 const stripInputs = (strip: Strip | undefined): View[] => strip?.values.flatMap((value) => (value.kind === "input" ? [value.view] : [])) ?? [];
@@ -88,13 +89,23 @@ export function overlaps(a: View, b: View): boolean {
   return one.low < other.high && other.low < one.high && !slicesApart(a, b);
 }
 
-/**
- * Are the views different slices of one array along one axis (as the parts of a Concat are)? Then they interleave in memory and still share nothing.
- * The array is taken to be the smallest that holds both; its elements have addresses of their own if every stride reaches past all smaller ones.
- */
+/** Are the views different slices of one array along one axis (as the parts of a Concat are)? Then they interleave in memory and still share nothing. */
 function slicesApart(a: View, b: View): boolean {
   const [low, high] = a.offsetBytes <= b.offsetBytes ? [a, b] : [b, a];
+  const size = Math.max(DTYPES[a.dtype].bytes, DTYPES[b.dtype].bytes);
   const distance = high.offsetBytes - low.offsetBytes;
+  const merged = ({ dims, strides }: View): Slice => {
+    const shape = collapse({ dims, strides: [strides] });
+    return { dims: shape.dims, strides: shape.strides[0]! };
+  };
+  // One of them may be seen with an axis split in two.
+  return areApart(low, high, distance, size) || areApart(merged(low), merged(high), distance, size);
+}
+
+type Slice = Pick<View, "dims" | "strides">;
+
+/** The array is taken to be the smallest that holds both; its elements have addresses of their own if every stride reaches past all smaller ones. */
+function areApart(low: Slice, high: Slice, distance: number, size: number): boolean {
   if (low.strides.length !== high.strides.length || low.strides.some((stride, axis) => stride !== high.strides[axis] || stride <= 0)) {
     return false;
   }
@@ -105,7 +116,7 @@ function slicesApart(a: View, b: View): boolean {
     }
     const dims = low.dims.map((dim, i) => (i === axis ? shift + high.dims[i]! : Math.max(dim, high.dims[i]!)));
     const order = dims.map((_, i) => i).sort((i, j) => low.strides[i]! - low.strides[j]!);
-    let reach = Math.max(DTYPES[low.dtype].bytes, DTYPES[high.dtype].bytes);
+    let reach = size;
     return order.every((i) => {
       const apart = dims[i] === 1 || low.strides[i]! >= reach;
       reach += (dims[i]! - 1) * low.strides[i]!;

@@ -96,6 +96,35 @@ describe("elide", () => {
     expectRight(given);
   });
 
+  test("what is only enlarged is read where it is, and a part of a Concat is enlarged into its place", () => {
+    const scales = tensor("float32", [4], [1, 1, 2, 2]);
+    const wide = [
+      n("Conv", ["x", "big"], "c"),
+      n("Relu", ["c"], "r"),
+      n("Resize", ["r", "", "scales"], "e", { mode: "nearest", coordinate_transformation_mode: "asymmetric", nearest_mode: "floor" }),
+    ];
+    const rest = { constants: { ...constants, big: fixed(noise([16, 4, 1, 1], 6)), scales, gate: fixed(noise([1, 16, 1, 1], 7)) }, opset: 13 };
+    const added = bytesOf(
+      [...wide, n("Mul", ["e", "gate"], "g"), n("Sigmoid", ["g"], "s"), n("MaxPool", ["s"], "y", { kernel_shape: [2n, 2n] })],
+      ["y"],
+      rest,
+    );
+    expect(copies(added)).toBe(copies(added, ["fuse"]) - 1);
+    expectRight(added);
+    const joined = bytesOf(
+      [
+        ...wide,
+        n("Resize", ["c", "", "scales"], "f", { mode: "nearest", coordinate_transformation_mode: "asymmetric", nearest_mode: "floor" }),
+        n("Concat", ["e", "f"], "t", { axis: 1n }),
+        n("MaxPool", ["t"], "y", { kernel_shape: [2n, 2n] }),
+      ],
+      ["y"],
+      rest,
+    );
+    expect(copies(joined)).toBe(copies(joined, ["elide"]) - 2);
+    expectRight(joined);
+  });
+
   test("one value as two outputs", () => {
     const bytes = bytesOf([n("Neg", ["x"], "a"), n("Reshape", ["a", "flat"], "y"), n("Identity", ["y"], "z")], ["y", "z"]);
     expectRight(bytes);
