@@ -165,8 +165,8 @@ export function runMatmul(program: usize, instruction: usize, tile: u32, frame: 
   cRow = stride(target, outer), cStep = stride(target, outer + 1);
   bias = biasOf(program, instruction, frame), least = leastOf(instruction), greatest = greatestOf(instruction);
   const epilogue = load<u32>(instruction, Instruction.BLOCK);
-  // B that is packed here is packed once for all rows of the tile; with panels from the model, C goes through the caches by ROWS.
-  const height = packed ? ROWS : i1 - i0;
+  // With panels from the model and a strip program behind, C goes through the caches by ROWS; B that is packed here is packed once for all rows.
+  const height = packed && epilogue != 0 ? ROWS : i1 - i0;
   for (let batch = begin; batch < min<u32>(begin + together, batches); batch++) {
     a = addressOf(left, frame) + offsetAt(left, outer, batch);
     b = addressOf(right, frame) + (packed ? 0 : offsetAt(right, outer, batch));

@@ -7,7 +7,7 @@ import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_
 import { splitEpilogue } from "./closing";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, LONGEST_TILE_NS, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
 import type { Instruction, Strip, View, Window } from "./types";
 import { collapse, product } from "./views";
 import { isPlain, planarViews, takesWinograd } from "./winograd";
@@ -17,7 +17,7 @@ type Of<Op extends Instruction["op"]> = Extract<Instruction, { op: Op }>;
 /** Rows and pixels of the kernels' inner blocks: tiles are multiples, so that only the last block is short. */
 const ROW_BLOCK = 60;
 /** Above this many bytes of weights a tile keeps to some of the columns, or every tile streams them all. */
-const COLUMN_BYTES = 1 << 20;
+const COLUMN_BYTES = 1 << 19;
 const TAP_LIMIT = 3072;
 /** Taps times channels of a window that is gathered, or whose runs may have to be copied at the borders. */
 const GATHER_LIMIT = 4096;
@@ -109,10 +109,12 @@ function matmulTiles(m: number, n: number, batches: number, cellNs: number, pack
     const columns = rows < m ? Math.min(n, 4 * UNPACKED_COLUMNS) : unitsPerTile(n, m * cellNs, Math.max(panel, UNPACKED_COLUMNS));
     return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
   }
-  const wide = n > 2 * panel && (weightBytes > COLUMN_BYTES || m < ROW_BLOCK);
-  // A tall matrix is cut by rows, a flat or wide one by columns too.
+  const streams = weightBytes > COLUMN_BYTES;
+  const wide = n > 2 * panel && (streams || m < ROW_BLOCK);
+  // A tall matrix is cut by rows, a flat or wide one by columns too; what does not stay in cache of the weights is read once for as many rows as can be.
   const columns = wide ? Math.max(Math.min(n, 64), unitsPerTile(n, Math.min(m, ROW_BLOCK) * cellNs, panel * 4)) : Math.max(n, 1);
-  const rows = unitsPerTile(m, columns * cellNs, ROW_BLOCK);
+  const most = Math.max(1, Math.floor(LONGEST_TILE_NS / (columns * cellNs) / ROW_BLOCK)) * ROW_BLOCK;
+  const rows = wide && streams ? Math.min(m, most) : unitsPerTile(m, columns * cellNs, ROW_BLOCK);
   return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
 }
 
@@ -281,7 +283,7 @@ function directTiles(pixels: number, m: number, k: number, taps: number, mode: C
   const rate = mode === ConvMode.DEPTHWISE ? macsPerNs(panel) / 3 : macsPerNs(panel) * 0.9;
   const cellNs = (k * waste) / rate + epilogueNs + 0.1;
   const pixelNs = mode === ConvMode.GATHER ? 5 + k * groups * 0.2 : 5 + taps;
-  const few = pixels < 8 * ROW_BLOCK && k * m * 4 > COLUMN_BYTES / 2;
+  const few = pixels < 8 * ROW_BLOCK && k * m * 4 > COLUMN_BYTES;
   const columns = groups === 1 && few ? unitsPerTile(m, Math.min(pixels, ROW_BLOCK) * cellNs, panel * 4) : Math.max(m, 1);
   const rows = unitsPerTile(pixels, columns * cellNs + pixelNs, mode === ConvMode.DEPTHWISE ? 4 : ROW_BLOCK);
   const tiles = Math.max(1, ceilDiv(pixels, rows) * ceilDiv(m, columns));

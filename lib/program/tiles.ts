@@ -2,7 +2,7 @@
 
 /** A claim costs up to 40 ns and tiles of a killed core are lost as a whole: a tile is worth several microseconds and ends within a millisecond. */
 const TILE_NS = 8000;
-const LONGEST_TILE_NS = 400000;
+export const LONGEST_TILE_NS = 400000;
 /** More tiles than this only add claims. */
 const TILES_WANTED = 64;
 

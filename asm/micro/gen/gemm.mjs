@@ -199,8 +199,9 @@ function product(
   const pointers = scratch + ${SCRATCH.POINTERS};
   // One or two rows read every panel once: nothing to keep in a cache.
   const part = rows <= 2 ? depth : partOf(depth);
-  for (let row: u32 = 0; row < rows; row += ${BLOCK_ROWS}) {
-    const height = min<u32>(${BLOCK_ROWS}, rows - row);
+  const blocks = (rows + ${BLOCK_ROWS - 1}) / ${BLOCK_ROWS}, most = blocks > 1 ? (rows + blocks - 1) / blocks : rows;
+  for (let row: u32 = 0; row < rows; row += most) {
+    const height = min<u32>(most, rows - row);
     for (let i: u32 = 0; i < height; i++) {
       store<u32>(pointers + (i << 2), <u32>a);
       a += aPitch;
