@@ -100,7 +100,7 @@ async function comparedRows(cases, options, context) {
   return rows;
 }
 
-const models = (options, context, { chosen }) => chosen(modelCases(options.models, context.note));
+const models = (options, context, { chosen }) => chosen(modelCases(options.models, (name) => options.filter.test(name), context.note));
 const RUN = {
   task: taskRows,
   naive: naiveRows,

@@ -4,14 +4,18 @@ import { makeBert } from "./bert.mjs";
 import { CATALOG, GOALS } from "./catalog.mjs";
 import { fetchModels, modelFiles } from "./files.mjs";
 
-/** @param note takes a line for each model that the bench knows and cannot find */
-export function modelCases(folder, note) {
-  makeBert();
-  for (const reason of fetchModels()) note(`not fetched: ${reason}`);
-  const files = modelFiles(folder);
-  const known = CATALOG.filter(({ file }) => files.has(file));
-  const missing = CATALOG.filter(({ file }) => !files.has(file)).map(({ file }) => file);
-  if (missing.length > 0) note(`models that are not here (--models names a folder to look in): ${missing.join(", ")}`);
+/** @param wanted which names are asked for: only those are generated, fetched or missed. @param note takes what could not be had */
+export function modelCases(folder, wanted, note) {
+  const asked = CATALOG.filter(({ file }) => wanted(file));
+  const missing = (files) => asked.filter(({ file }) => !files.has(file)).map(({ file }) => file);
+  let files = modelFiles(folder);
+  if (missing(files).length > 0) {
+    makeBert();
+    for (const reason of fetchModels()) note(`not fetched: ${reason}`);
+    files = modelFiles(folder);
+  }
+  if (missing(files).length > 0) note(`models that are not here (--models names a folder to look in): ${missing(files).join(", ")}`);
+  const known = asked.filter(({ file }) => files.has(file));
   const others = [...files.keys()].filter((name) => !CATALOG.some(({ file }) => file === name));
   const digits = fileURLToPath(new URL("../../examples/digits/digits.onnx", import.meta.url));
   const images = (count) => [{ name: "image", dtype: "float32", dims: [count, 1, 28, 28] }];
