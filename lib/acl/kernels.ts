@@ -95,6 +95,7 @@ export function functionAt(handle: number, what: string): AclFunction {
 /** Waits for the binary's launches and gives it back, with its functions and their argument lists. */
 export function unloadBinary(handle: number, what: string): void {
   const binary = binaries.remove(handle, `${what}: binary`);
+  binary.core.closing = true; // a host function that runs while we wait may not launch it either
   const lost = binary.device.machine.lost !== undefined;
   for (const [stream, sequence] of lost ? [] : binary.core.launches) {
     blockOn(binary.device, stream, sequence, Number.POSITIVE_INFINITY);

@@ -41,6 +41,8 @@ export class BinaryCore {
   /** Of its record in device memory. */
   readonly address: number;
   live = true;
+  /** It takes no launches any more, and is unloaded when those that it took have run. */
+  closing = false;
   readonly #module: KernelModule;
   readonly #functions = new Map<string, FunctionCore>();
   /** Sequence of the last launch per stream. */
@@ -85,8 +87,8 @@ export class BinaryCore {
 
   check(what: string): void {
     this.device.check();
-    if (!this.live) {
-      throw new AclError(107017, `${what}: ${this.what} is unloaded; load it again`);
+    if (!this.live || this.closing) {
+      throw new AclError(107017, `${what}: ${this.what} is ${this.live ? "being " : ""}unloaded; load it again`);
     }
   }
 

@@ -3,6 +3,7 @@ import fs from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { AclError } from "../errors/acl-error";
 import { checkInteger, checkOptions, invalidParam } from "../errors/make";
+import { CORE_LIMIT } from "../host/layout";
 import type { DeviceBuffer } from "./buffer";
 import type { Device } from "./device";
 import { coreOf } from "./internals";
@@ -28,6 +29,8 @@ export interface KernelLaunchOptions {
   /** How many blocks run, spread over the cores. Default 1. */
   readonly blocks?: number;
   readonly args?: readonly KernelArg[];
+  /** Most cores that work on it at a time; one of them then runs several blocks after each other. Default: all. */
+  readonly cores?: number;
   /** A block that runs longer is stopped, and its core replaced if it does not poll. Looked at about every 100 ms. Default: the device's watchdogMs. */
   readonly timeoutMs?: number;
 }
@@ -150,6 +153,7 @@ export class Kernel {
 
   async #unload(): Promise<void> {
     const { machine } = this.#binary.device;
+    this.#binary.closing = true;
     for (const [stream, sequence] of this.#binary.launches) {
       if (machine.lost === undefined) {
         await machine.wait(stream, sequence).catch(() => {}); // a device that is lost meanwhile keeps nothing
@@ -174,11 +178,13 @@ export function launchKernel(core: unknown, fn: KernelFunction, options: KernelL
   if (!(fn instanceof KernelFunction)) {
     throw invalidParam(`${where}: pass what kernel.function(name) returned`);
   }
-  checkOptions(where, options, ["blocks", "args", "timeoutMs"]);
+  checkOptions(where, options, ["blocks", "args", "cores", "timeoutMs"]);
   checkInteger(where, "timeoutMs", options.timeoutMs, 1, TIMEOUT_LIMIT_MS);
+  checkInteger(where, "cores", options.cores, 1, CORE_LIMIT);
   const args = options.args ?? [];
   if (!Array.isArray(args)) {
     throw invalidParam(`${where}: args must be a list`);
   }
-  submitLaunch(stream, prepareLaunch(stream, functionCore(fn), options.blocks ?? 1, options.timeoutMs ?? 0, args));
+  const work = prepareLaunch(stream, functionCore(fn), options.blocks ?? 1, options.timeoutMs ?? 0, args);
+  submitLaunch(stream, options.cores === undefined ? work : { ...work, cores: options.cores });
 }
