@@ -47,6 +47,10 @@ const SOURCES: Readonly<Record<string, (i: number, n: number) => number>> = {
     return at < n ? at : period - at;
   },
 };
+/** Modes that take a copy per repetition: pads that repeat an axis this often are damaged. */
+const REPEATS = new Set(["wrap", "reflect"]);
+const MOST_REPEATS = 4096;
+
 const sourcesOf = (mode: string, dim: number, begin: number, end: number): number[] =>
   Array.from({ length: dim + begin + end }, (_, i) => SOURCES[mode]!(i - begin, dim));
 
@@ -96,6 +100,10 @@ export const Pad = defineOp({
       throw shapeError(`${node}: mode "${mode}" is none of constant, ${Object.keys(SOURCES).join(", ")}`);
     }
     const { begin, end } = padsOf(numbersOf(pads, "pads", node)!, numbersOf(axes, "axes", node), data.dims.length, node);
+    const often = data.dims.findIndex((dim, axis) => REPEATS.has(mode) && begin[axis]! + end[axis]! > MOST_REPEATS * Math.max(1, Number(dim) - 1));
+    if (often >= 0) {
+      throw shapeError(`${node}: mode "${mode}" would repeat axis ${often} of ${formatDims(data.dims)} more than ${MOST_REPEATS} times`);
+    }
     const dims = data.dims.map((dim, axis) =>
       mapDim(
         dim,
