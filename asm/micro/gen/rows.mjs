@@ -147,7 +147,7 @@ function rowMax(exact: bool, source: usize, whole: usize, rest: u32): f32 {
 }
 `;
 
-const exported = (build) => `
+const normalizations = (build) => `
 /** Softmax of \`rows\` rows of \`count\` f32, \`sourcePitch\` and \`targetPitch\` bytes apart; may run in place. Terms below 2^-126 of the largest are 0. */
 export function softmaxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize): void {
   if (!count) return;
@@ -216,7 +216,9 @@ export function layerNormRows(rows: u32, count: u32, source: usize, sourcePitch:
     }
   }
 }
+`;
 
+const folds = (build) => `
 /** Sums of rows of \`count\` f32, one f32 each to \`target\`. */
 export function sumRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize): void {
   const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2;
@@ -276,4 +278,4 @@ function columns(larger: bool, rows: u32, count: u32, source: usize, sourcePitch
 }
 `;
 
-export const rowsSource = (build, constants) => loops(build, constants) + helpers(build) + exported(build);
+export const rowsSource = (build, constants) => loops(build, constants) + helpers(build) + normalizations(build) + folds(build);
