@@ -141,7 +141,7 @@ async function main() {
 }
 
 main().catch((error) => {
-  const usage = error.message === "wrong arguments" || error.code?.startsWith("ERR_PARSE_ARGS");
+  const usage = error.message === "wrong arguments" || String(error.code).startsWith("ERR_PARSE_ARGS");
   process.stderr.write(usage ? `${error.message}\n${USAGE}\n` : `${error.stack}\n`);
   process.exitCode = usage ? 2 : 1;
 });
