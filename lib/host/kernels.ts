@@ -65,9 +65,11 @@ const TIERING: Flag = { name: "wasm-dynamic-tiering", usual: true };
 
 const flagText = ({ name }: Flag, on: boolean): string => `--${on ? "" : "no-"}${name}`;
 
+/** Loaded where a flag is needed (with all of node:stream it takes 3 ms), and kept: the window closes in a timer, when nothing may be left to require from. */
+let v8: typeof import("node:v8") | undefined;
+
 function setFlag(flag: Flag, on: boolean): void {
-  // Loaded where a flag is needed: with all of node:stream it takes 3 ms.
-  const v8 = require("node:v8") as typeof import("node:v8");
+  v8 ??= require("node:v8") as typeof import("node:v8");
   v8.setFlagsFromString(flagText(flag, on));
 }
 
