@@ -93,6 +93,12 @@ function* runPass(pass: Pass, state: CompileState): Generator<void> {
     if (error instanceof AclError) {
       throw error;
     }
+    if (error instanceof RangeError && /array (length|buffer)/i.test(error.message)) {
+      throw new AclError(
+        100021,
+        `compile: pass "${pass.name}": the model asks for an array of impossible size (${error.message}); its shapes are damaged`,
+      );
+    }
     throw internal(`compile: pass "${pass.name}" failed: ${error instanceof Error ? error.message : String(error)}`, error);
   }
 }

@@ -14,6 +14,8 @@ import { attributeToInput } from "./upgrade";
 
 /** Longest transform that is one product. */
 const DIRECT = 256;
+/** A transform is a product with a square matrix: this one has 1 GiB. */
+const LONGEST = 16384;
 const tolerance = { relative: 1e-4, absolute: 2e-4, why: "f32 sums over the transform's length" };
 
 interface Complex {
@@ -125,6 +127,9 @@ export const DFT = defineOp({
     const size = Number(x.dims[at]);
     const half = onesided !== 0 && inverse !== 0;
     const n = numbersOf(length, "dft_length", node)?.[0] ?? (half ? 2 * (size - 1) : size);
+    if (n < 1 || n > LONGEST) {
+      throw shapeError(`${node}: a transform of length ${n}; lengths from 1 to ${LONGEST} are supported`);
+    }
     const dims = x.dims.with(at, onesided && !inverse ? Math.floor(n / 2) + 1 : n).with(rank - 1, half ? 1 : 2);
     return [{ dtype: x.dtype, dims }];
   },
@@ -228,7 +233,14 @@ export const STFT = defineOp({
     const [hop, given] = [numbersOf(step, "frame_step", node)![0]!, numbersOf(length, "frame_length", node)?.[0]];
     const size = given ?? Number(window?.dims[0]);
     const [batch, total, kind] = signal.dims;
-    if (!(size > 0) || !(hop > 0) || signal.dims.length !== 3 || (kind !== 1 && kind !== 2) || (window && Number(window.dims[0]) !== size)) {
+    if (
+      !(size > 0) ||
+      size > Number(total) ||
+      !(hop > 0) ||
+      signal.dims.length !== 3 ||
+      (kind !== 1 && kind !== 2) ||
+      (window && Number(window.dims[0]) !== size)
+    ) {
       throw shapeError(`${node}: frames of ${size} every ${hop} of [${signal.dims}] with a window of [${window?.dims ?? "nothing"}] do not fit`);
     }
     return [{ dtype: signal.dtype, dims: [batch!, 1 + Math.floor((Number(total) - size) / hop), onesided ? Math.floor(size / 2) + 1 : size, 2] }];
