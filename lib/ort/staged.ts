@@ -232,7 +232,9 @@ class StagedGraph {
     let going = isTensor(inputs[1]) ? Number(inputs[1].data[0]) !== 0 : true;
     let states: HostValue[] = inputs.slice(2).map((value) => value ?? null);
     const collected: Tensor[][] = body.graph.outputs.slice(states.length + 1).map(() => []);
+    const breathe = breathing();
     for (let turn = 0; going && turn < limit; turn++) {
+      await breathe();
       const inner = new Scope(scope);
       [scalar("int64", turn), scalar("bool", 1), ...states].forEach((value, index) => inner.set(names[index]!, value));
       const [condition, ...values] = await body.run(inner, signal);
@@ -248,7 +250,9 @@ class StagedGraph {
     const body = this.#body(node, "body");
     const [first] = inputs;
     const results: HostValue[][] = body.graph.outputs.map(() => []);
+    const breathe = breathing();
     for (let at = 0; at < (first as readonly HostValue[]).length; at++) {
+      await breathe();
       const inner = new Scope(scope);
       body.graph.inputs.forEach(({ name }, index) => {
         const given = inputs[index] ?? null;
@@ -267,6 +271,24 @@ class StagedGraph {
       body.dispose();
     }
   }
+}
+
+/** Longest stretch of turns between two of the event loop: a device without workers answers at once, so nothing else would let it run. */
+const STRETCH_MS = 5;
+
+function breathing(): () => Promise<void> | undefined {
+  let since = performance.now();
+  return () => {
+    if (performance.now() - since < STRETCH_MS) {
+      return undefined;
+    }
+    return new Promise((resolve) => {
+      setImmediate(() => {
+        since = performance.now();
+        resolve();
+      });
+    });
+  };
 }
 
 const bytesOf = ({ data }: Tensor): Uint8Array => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
