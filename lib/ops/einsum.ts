@@ -125,11 +125,8 @@ export const Einsum = defineOp({
       b.unsupported(`Einsum of ${inputs[0]!.dtype} is not supported; cast to float32`);
     }
     const type = inputs[0]!.dtype === "float64" ? "float64" : "float32";
-    const all = sizesOf(
-      parsed,
-      inputs.map(({ dims }) => dims),
-      b.what,
-    ) as Map<string, number>;
+    const dims = inputs.map((input) => input.dims);
+    const all = sizesOf(parsed, dims, b.what) as Map<string, number>;
     const terms = parsed.inputs.map((term) => [...new Set(term)]);
     const [left, right = ""] = terms.map((term) => term.join(""));
     const views = inputs.map((input, i): View => {
