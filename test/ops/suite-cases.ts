@@ -9,6 +9,7 @@ const WEIGHTS = new Map([
   ["Conv", [1]],
   ["ConvTranspose", [1]],
   ["QLinearConv", [3, 5]],
+  ["CausalConvWithState", [1]],
   ["LSTM", RECURRENT],
   ["GRU", RECURRENT],
   ["RNN", RECURRENT],
