@@ -77,11 +77,7 @@ export function pack(root) {
   };
   for (const pack of Object.keys(ENTRIES)) {
     const names = [...packOf.keys()].filter((name) => packOf.get(name) === pack);
-    const text = `(function (__load, require, __folder) { return {\n${names.map(bodyOf).join(",\n")}\n}; })\n`;
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are ASCII too
-    const [other] = text.match(/[^\x00-\x7f]/) ?? [];
-    if (other !== undefined) throw new Error(`${pack}.js holds "${other}": packs are read as one byte per character; write it as an escape`);
-    fs.writeFileSync(path.join(dist, `${pack}.js`), text);
+    writePack(path.join(dist, `${pack}.js`), names.map(bodyOf));
   }
   const emitted = ["lib", "asm/abi"].flatMap((folder) =>
     fs.readdirSync(path.join(dist, folder), { recursive: true }).map((file) => `${folder}/${file.replaceAll("\\", "/")}`),
@@ -91,6 +87,15 @@ export function pack(root) {
     fs.writeFileSync(path.join(dist, name), packOf.has(name) ? `module.exports = ${take(name, packOf.get(name))};\n` : linked(name, name, take));
   }
   fs.rmSync(path.join(dist, "cache"), { recursive: true, force: true });
+}
+
+/** Bodies of modules as one function expression, in ASCII: the loader reads a byte as a character. */
+function writePack(file, bodies) {
+  const text = `(function (__load, require, __folder) { return {\n${bodies.join(",\n")}\n}; })\n`;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are ASCII too
+  const [other] = text.match(/[^\x00-\x7f]/) ?? [];
+  if (other !== undefined) throw new Error(`${file} holds "${other}": write it as an escape`);
+  fs.writeFileSync(file, text);
 }
 
 /** How the file `from` requires the file `target`; both are paths from dist. */
