@@ -95,7 +95,15 @@ export const Hardmax = defineOp({
   ],
 });
 
-const POOL = { kernel_shape: required(ints()), strides: ints(), dilations: ints(), pads: ints(), auto_pad: string("NOTSET"), ceil_mode: int(0), p: int(2) };
+const POOL = {
+  kernel_shape: required(ints()),
+  strides: ints(),
+  dilations: ints(),
+  pads: ints(),
+  auto_pad: string("NOTSET"),
+  ceil_mode: int(0),
+  p: int(2),
+};
 
 export const LpPool = defineOp({
   names: { onnx: ["LpPool", 22] },
