@@ -63,9 +63,11 @@ export function allocate(device: AclDevice, sizeBytes: number, bits: number, wha
   }
   const owner = (ACL_OWNER | bits) >>> 0;
   const tag = bits & OwnerBit.PINNED ? PoolTag.PINNED : PoolTag.USER;
-  let offset = sizeBytes < device.memoryBytes ? device.machine.tryAllocate(sizeBytes, tag, owner) : 0;
-  while (offset === 0 && reclaimers.some((reclaim) => reclaim(device, sizeBytes))) {
-    offset = device.machine.tryAllocate(sizeBytes, tag, owner);
+  let offset = 0;
+  if (sizeBytes < device.memoryBytes) {
+    do {
+      offset = device.machine.tryAllocate(sizeBytes, tag, owner);
+    } while (offset === 0 && reclaimers.some((reclaim) => reclaim(device, sizeBytes)));
   }
   if (offset === 0) {
     const largest = device.machine.core.poolLargestFree() >>> 0;

@@ -288,6 +288,15 @@ export function closeDevices(): void {
 export function visibleDevices(): readonly number[] {
   const { devices } = config();
   const list = process.env["ASCEND_RT_VISIBLE_DEVICES"];
+  // Every call that names no device asks.
+  if (seen === undefined || seen.list !== list || seen.devices !== devices) {
+    seen = { list, devices, visible: visibleIn(list, devices) };
+  }
+  return seen.visible;
+}
+let seen: { readonly list: string | undefined; readonly devices: number; readonly visible: readonly number[] } | undefined;
+
+function visibleIn(list: string | undefined, devices: number): number[] {
   if (list === undefined) {
     return Array.from({ length: devices }, (_, index) => index);
   }

@@ -9,6 +9,7 @@ import { AclError } from "../errors/acl-error";
 import { PoolTag, STREAM_LIMIT, StreamState, TaskOp } from "../host/layout";
 import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
 import { callbackSinks, drain, exclusively, nap, postCallback, sayReady } from "./process";
+import { callUser } from "./states";
 import { type AclStream, destroyHooks, setStreamWord, stateOf, streamWord, submitTask } from "./streams";
 import { addHostCall, blockOn, setWord } from "./waiting";
 
@@ -120,7 +121,9 @@ export function launchHostFunction(stream: AclStream, run: Callback, argument: u
   if (hostSubscriptions.has(stream.handle)) {
     hostDue.push(report);
   } else {
-    addHostCall({ device: stream.device, stream: stream.index, marker: report.marker, serve: () => serve(report) });
+    // Whatever call blocks just then serves it, and has no part in what the function throws.
+    const serveApart = (): void => callUser(`launch_host_func: function "${run.name}"`, () => serve(report));
+    addHostCall({ device: stream.device, stream: stream.index, marker: report.marker, serve: serveApart });
   }
 }
 

@@ -104,13 +104,16 @@ export abstract class LockedMemory {
 
   /** As `allocate`; 0 if it does not fit. */
   tryAllocate(sizeBytes: number, tag: PoolTag, owner = 0): number {
+    if (sizeBytes >= this.bytes.length) {
+      return 0; // the core would see its lowest 32 bits
+    }
     const pool = Layout.HEADER + Header.POOL_LOCK;
     for (;;) {
       const address = this.locked(pool, LockKind.POOL, () => {
         const found = this.core.allocate(sizeBytes, tag, owner) >>> 0;
         return found === 1 ? BUSY : found;
       });
-      if (address !== 0 || this.reclaim === undefined || sizeBytes >= this.bytes.length || !this.reclaim()) {
+      if (address !== 0 || this.reclaim === undefined || !this.reclaim()) {
         return address;
       }
     }

@@ -1,11 +1,13 @@
 /** Operators that lay data out anew by sizes that are known: grids, windows put back, crops, sequences turned round. */
-import { formatDims, normalizeAxis, shapeError } from "../graph/dims";
+import { type Dim, formatDims, normalizeAxis, shapeError } from "../graph/dims";
 import type { Value } from "../graph/ir";
 import { elements, roundTo, rowMajor, sizeOf, type Tensor } from "../graph/tensor";
+import type { Window } from "../program/types";
 import { requireDtype } from "./arithmetic";
 import { defineOp, int, ints, required, string } from "./define";
 import { numbersOf } from "./reshape";
 import { axesOf, noise, ramp, rejects, sample, values } from "./sample";
+import { type WindowAttributes, windowOf } from "./window";
 
 const numbersIn = ({ data }: Tensor): number[] => Array.from(data as ArrayLike<number | bigint>, Number);
 const split = (index: number, dims: readonly number[]): number[] => rowMajor(dims).map((stride, axis) => Math.floor(index / stride) % dims[axis]!);
@@ -115,33 +117,38 @@ export const Col2Im = defineOp({
   inputs: ["x", "image", "block"],
   attributes: { strides: ints(), dilations: ints(), pads: ints() },
   needs: ["image", "block"],
-  infer: ({ x, image, block }, _, { node }) => {
+  infer: ({ x, image, block }, lists, { node }) => {
     requireDtype(x.dtype, "float", node);
     const [sizes, kernel] = [numbersOf(image, "image_shape", node)!, numbersOf(block, "block_shape", node)!];
     const channels = Number(x.dims[1]) / sizeOf(kernel);
     if (x.dims.length !== 3 || sizes.length !== kernel.length || !Number.isInteger(channels)) {
       throw shapeError(`${node}: columns ${formatDims(x.dims)} are no blocks [${kernel}] of a picture [${sizes}]`);
     }
+    const { dims: counts } = blocksOf(sizes, kernel, lists, node);
+    if (x.dims[2] !== sizeOf(counts)) {
+      throw shapeError(`${node}: ${x.dims[2]} columns for [${counts}] blocks`);
+    }
     return [{ dtype: x.dtype, dims: [x.dims[0]!, channels, ...sizes] }];
   },
-  reference: ({ x, image, block }, { strides, dilations, pads }, [out]) => {
+  reference: ({ x, image, block }, lists, [out]) => {
     const [sizes, kernel] = [numbersIn(image), numbersIn(block)];
-    const window = windowOf(sizes, kernel, strides, dilations, pads);
+    const { window, dims: counts } = blocksOf(sizes, kernel, lists, "Col2Im");
     const [taps, places, pixels] = [sizeOf(kernel), x.dims[2]!, sizeOf(sizes)];
     const data = elements(x.dtype, sizeOf(out!.dims)) as Float64Array;
     for (let i = 0; i < x.data.length; i++) {
-      const [at, tap, channel] = [split(i % places, window.counts), split(Math.floor(i / places) % taps, kernel), Math.floor(i / places / taps)];
-      const place = at.map((p, axis) => p * window.strides[axis]! - window.pads[axis]! + tap[axis]! * window.dilations[axis]!);
+      const [at, tap, channel] = [split(i % places, counts), split(Math.floor(i / places) % taps, kernel), Math.floor(i / places / taps)];
+      const place = at.map((p, axis) => p * window.strides[axis]! - window.padsBegin[axis]! + tap[axis]! * window.dilations[axis]!);
       if (place.every((p, axis) => p >= 0 && p < sizes[axis]!)) {
         data[channel * pixels + place.reduce((sum, p, axis) => sum * sizes[axis]! + p, 0)]! += x.data[i] as number;
       }
     }
     return [{ ...out!, data }];
   },
-  expand: (g, { x, image, block }, { strides, dilations, pads }) => {
+  expand: (g, { x, image, block }, lists) => {
     // A transposed convolution whose filters are single ones: each row of the column goes to its tap.
     const [sizes, kernel] = [g.numbers(image)!, g.numbers(block)!];
-    const window = windowOf(sizes, kernel, strides, dilations, pads);
+    const { window, dims: counts } = blocksOf(sizes, kernel, lists, g.what);
+    const { strides, dilations, padsBegin, padsEnd } = window;
     const [n, rows] = x.dims as [number, number];
     const taps = sizeOf(kernel);
     const ones = g.constant(
@@ -149,14 +156,14 @@ export const Col2Im = defineOp({
       [taps, 1, ...kernel],
       Array.from({ length: taps * taps }, (_, i) => Number(i % taps === Math.floor(i / taps))),
     );
-    const source = g.reshape(g.cast(x, "float32"), [(n * rows) / taps, taps, ...window.counts]);
+    const source = g.reshape(g.cast(x, "float32"), [(n * rows) / taps, taps, ...counts]);
     // What the windows reach, which may be less than the picture.
-    const reach = kernel.map((size, axis) => (window.counts[axis]! - 1) * window.strides[axis]! + (size - 1) * window.dilations[axis]! + 1);
-    const left = sizes.map((size, axis) => size + window.pads[axis]! + window.pads[kernel.length + axis]! - reach[axis]!);
+    const reach = kernel.map((size, axis) => (counts[axis]! - 1) * strides[axis]! + (size - 1) * dilations[axis]! + 1);
+    const left = sizes.map((size, axis) => size + padsBegin[axis]! + padsEnd[axis]! - reach[axis]!);
     const whole = g.call("ConvTranspose", [source, ones], {
-      strides: window.strides,
-      dilations: window.dilations,
-      pads: window.pads,
+      strides,
+      dilations,
+      pads: [...padsBegin, ...padsEnd],
       output_padding: left,
     });
     return [g.cast(g.reshape(whole, [n, rows / taps, ...sizes]), x.dtype!)];
@@ -165,26 +172,29 @@ export const Col2Im = defineOp({
   samples: () => [
     sample("blocks side by side", { x: noise([2, 8, 4]), image: axesOf(4, 4), block: axesOf(2, 2) }, { attributes: { strides: [2, 2] } }),
     sample("overlaps and pads", { x: noise([1, 9, 20]), image: axesOf(4, 5), block: axesOf(3, 3) }, { attributes: { pads: [1, 1, 1, 1] } }),
+    rejects("strides of another rank", { x: noise([1, 9, 20]), image: axesOf(4, 5), block: axesOf(3, 3) }, 100021, /strides \[2\] needs 2/, {
+      attributes: { strides: [2] },
+    }),
+    rejects("too few columns", { x: noise([1, 4, 3]), image: axesOf(4, 4), block: axesOf(2, 2) }, 100021, /3 columns for/),
     rejects("no blocks", { x: noise([1, 5, 4]), image: axesOf(4, 4), block: axesOf(2, 2) }, 100021, /no blocks/),
   ],
 });
 
-function windowOf(
-  sizes: readonly number[],
-  kernel: readonly number[],
-  strides?: readonly number[],
-  dilations?: readonly number[],
-  pads?: readonly number[],
-) {
-  const listed = (given: readonly number[] | undefined, otherwise: number, count: number): number[] => [
-    ...(given ?? new Array<number>(count).fill(otherwise)),
+type Lists = Pick<WindowAttributes, "strides" | "dilations" | "pads">;
+
+/** The blocks of a picture, and how many there are along each axis. @throws AclError if an attribute does not fit */
+const blocksOf = (sizes: readonly number[], kernel: readonly number[], lists: Lists, node: string) =>
+  windowOf(sizes, kernel, { ...lists, kernel_shape: undefined, auto_pad: "NOTSET" }, node) as { window: Window; dims: number[] };
+
+/** Dims of the picture that MaxPool with these attributes makes `pooled` of. */
+function unpooled(pooled: readonly Dim[], kernel: readonly number[], lists: Omit<Lists, "dilations">, node: string): number[] {
+  const spatial = pooled.slice(2).map(Number);
+  const { window } = windowOf(kernel, kernel, { ...lists, dilations: undefined, kernel_shape: undefined, auto_pad: "NOTSET" }, node);
+  const { strides, padsBegin, padsEnd } = window;
+  return [
+    ...pooled.slice(0, 2).map(Number),
+    ...kernel.map((size, axis) => (spatial[axis]! - 1) * strides[axis]! + size - padsBegin[axis]! - padsEnd[axis]!),
   ];
-  const rank = kernel.length;
-  const [steps, apart, around] = [listed(strides, 1, rank), listed(dilations, 1, rank), listed(pads, 0, 2 * rank)];
-  const counts = kernel.map(
-    (size, axis) => Math.floor((sizes[axis]! + around[axis]! + around[rank + axis]! - (size - 1) * apart[axis]! - 1) / steps[axis]!) + 1,
-  );
-  return { strides: steps, dilations: apart, pads: around, counts };
 }
 
 export const MaxUnpool = defineOp({
@@ -192,23 +202,20 @@ export const MaxUnpool = defineOp({
   inputs: ["x", "indices", "shape?"],
   attributes: { kernel_shape: required(ints()), strides: ints(), pads: ints() },
   needs: ["shape"],
-  infer: ({ x, indices, shape }, { kernel_shape, strides, pads }, { node }) => {
-    const rank = kernel_shape.length;
-    if (x.dims.join() !== indices.dims.join() || x.dims.length !== rank + 2) {
+  infer: ({ x, indices, shape }, { kernel_shape, ...lists }, { node }) => {
+    if (x.dims.join() !== indices.dims.join() || x.dims.length !== kernel_shape.length + 2) {
       throw shapeError(`${node}: indices ${formatDims(indices.dims)} do not fit ${formatDims(x.dims)}`);
     }
-    const sizes = kernel_shape.map(
-      (size, axis) => (Number(x.dims[axis + 2]) - 1) * (strides?.[axis] ?? 1) + size - (pads?.[axis] ?? 0) - (pads?.[rank + axis] ?? 0),
-    );
-    return [{ dtype: x.dtype, dims: numbersOf(shape, "output_shape", node) ?? [...x.dims.slice(0, 2), ...sizes] }];
+    const natural = unpooled(x.dims, kernel_shape, lists, node);
+    const dims = numbersOf(shape, "output_shape", node) ?? natural;
+    if (dims.length !== natural.length || dims.some((dim, axis) => dim < natural[axis]!)) {
+      throw shapeError(`${node}: output_shape [${dims}] is smaller than the picture [${natural}] that was pooled`);
+    }
+    return [{ dtype: x.dtype, dims }];
   },
-  reference: ({ x, indices }, { kernel_shape, strides, pads }, [out]) => {
+  reference: ({ x, indices }, { kernel_shape, ...lists }, [out]) => {
     // Positions count in the picture that the kernel alone would give.
-    const rank = kernel_shape.length;
-    const sizes = kernel_shape.map(
-      (size, axis) => (x.dims[axis + 2]! - 1) * (strides?.[axis] ?? 1) + size - (pads?.[axis] ?? 0) - (pads?.[rank + axis] ?? 0),
-    );
-    const natural = [...x.dims.slice(0, 2), ...sizes];
+    const natural = unpooled(x.dims, kernel_shape, lists, "MaxUnpool");
     const strided = rowMajor(out!.dims);
     const data = elements(x.dtype, sizeOf(out!.dims));
     for (let i = 0; i < x.data.length; i++) {
@@ -216,12 +223,8 @@ export const MaxUnpool = defineOp({
     }
     return [{ ...out!, data }];
   },
-  expand: (g, { x, indices, shape }, { kernel_shape, strides, pads }) => {
-    const rank = kernel_shape.length;
-    const sizes = kernel_shape.map(
-      (size, axis) => ((x.dims![axis + 2] as number) - 1) * (strides?.[axis] ?? 1) + size - (pads?.[axis] ?? 0) - (pads?.[rank + axis] ?? 0),
-    );
-    const natural = [...(x.dims!.slice(0, 2) as number[]), ...sizes];
+  expand: (g, { x, indices, shape }, { kernel_shape, ...lists }) => {
+    const natural = unpooled(x.dims!, kernel_shape, lists, g.what);
     const wanted = g.numbers(shape) ?? natural;
     const count = sizeOf(x.dims as number[]);
     const zeros = g.call("Expand", [g.scalar(0, x.dtype!), g.list(sizeOf(natural))]);
@@ -239,6 +242,13 @@ export const MaxUnpool = defineOp({
     sample(
       "into a larger picture",
       { x: ramp([1, 1, 2, 2]), indices: values("int64", [1, 1, 2, 2], [5, 7, 13, 15]), shape: axesOf(1, 1, 5, 5) },
+      { attributes: { kernel_shape: [2, 2], strides: [2, 2] } },
+    ),
+    rejects(
+      "a picture that is too small",
+      { x: ramp([1, 1, 2, 2]), indices: values("int64", [1, 1, 2, 2], [0, 1, 2, 3]), shape: axesOf(1, 1, 3, 4) },
+      100021,
+      /smaller than the picture/,
       { attributes: { kernel_shape: [2, 2], strides: [2, 2] } },
     ),
     rejects("indices of other dims", { x: ramp([1, 1, 2, 2]), indices: values("int64", [1, 1, 1, 1], [0]) }, 100021, /do not fit/, {

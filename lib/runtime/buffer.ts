@@ -106,8 +106,9 @@ export class DeviceBuffer {
     }
     const stream = this.#core.device.context.defaultStream;
     this.#checkRange("buffer.write", offsetBytes, data.byteLength);
-    const shape = { what: "buffer.write", targetPitch: data.byteLength, sourcePitch: data.byteLength, width: data.byteLength, height: 1 };
-    stream.transfer({ ...shape, target: this.address + offsetBytes, source: data });
+    const width = data.byteLength;
+    const target = this.address + offsetBytes;
+    stream.transfer({ what: "buffer.write", target, targetPitch: width, source: data, sourcePitch: width, width, height: 1 });
     await stream.synchronize({});
   }
 
@@ -122,8 +123,9 @@ export class DeviceBuffer {
     const stream = this.#core.device.context.defaultStream;
     const into = target ?? (new Uint8Array(Number.isInteger(offsetBytes) ? Math.max(0, this.sizeBytes - offsetBytes) : 0) as ArrayBufferView as T);
     this.#checkRange("buffer.read", offsetBytes, into.byteLength);
-    const shape = { what: "buffer.read", targetPitch: into.byteLength, sourcePitch: into.byteLength, width: into.byteLength, height: 1 };
-    stream.transfer({ ...shape, target: into, source: this.address + offsetBytes });
+    const width = into.byteLength;
+    const source = this.address + offsetBytes;
+    stream.transfer({ what: "buffer.read", target: into, targetPitch: width, source, sourcePitch: width, width, height: 1 });
     await stream.synchronize({});
     return into;
   }

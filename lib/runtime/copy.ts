@@ -86,15 +86,20 @@ export function resolve(machine: Machine, operand: Operand, sizeBytes: number, w
   return { machine: buffer.device.machine, offset: buffer.offset, host: buffer.pinned };
 }
 
+function checkBytes({ what, height }: CopyShape, name: string, value: number): void {
+  if (!Number.isInteger(value) || value < 0 || value > 2 ** 32) {
+    throw invalidParam(`${what}: ${height === 1 ? "sizeBytes" : name} is ${kindOf(value)}; pass a whole number of bytes`);
+  }
+}
+
 /** Copies `height` rows of `width` bytes in stream order. */
 export function transfer(stream: StreamCore, shape: CopyShape): void {
   const { machine } = stream;
   const { what, width, height, targetPitch, sourcePitch } = shape;
-  for (const [name, value] of Object.entries({ width, height, targetPitch, sourcePitch })) {
-    if (!Number.isInteger(value) || value < 0 || value > 2 ** 32) {
-      throw invalidParam(`${what}: ${height === 1 ? "sizeBytes" : name} is ${kindOf(value)}; pass a whole number of bytes`);
-    }
-  }
+  checkBytes(shape, "width", width);
+  checkBytes(shape, "height", height);
+  checkBytes(shape, "targetPitch", targetPitch);
+  checkBytes(shape, "sourcePitch", sourcePitch);
   if (height > 1 && (targetPitch < width || sourcePitch < width)) {
     throw invalidParam(`${what}: pitches ${targetPitch} and ${sourcePitch} must be at least the width ${width}`);
   }

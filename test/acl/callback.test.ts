@@ -109,6 +109,19 @@ describe("host functions", () => {
     ]);
   });
 
+  test("that throw become warnings: the call that served them goes on", () => {
+    start();
+    ok(rt.set_device(0));
+    const warn = jest.spyOn(process, "emitWarning").mockImplementation(() => {});
+    const fail = (): never => {
+      throw new Error("in the function");
+    };
+    ok(rt.launch_host_func(0, fail, 0));
+    ok(rt.synchronize_stream(0));
+    expect(warn).toHaveBeenCalledWith(expect.stringContaining("in the function"), { code: "NPURT_CALLBACK" });
+    warn.mockRestore();
+  });
+
   test("run in the event loop when nobody blocks", async () => {
     start();
     ok(rt.set_device(0));

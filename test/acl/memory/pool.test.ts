@@ -152,6 +152,10 @@ test("a pool gives unused segments up when memory is short, and has a limit of i
   const [stream] = streams;
   const block = malloc(16 * MIB, pool, stream);
   free(block, stream);
+  for (const never of [32 * MIB, 2 ** 32 + 64, 2 ** 47 + 2]) {
+    expect([codeOf(rt.malloc_host(never)), codeOf(rt.malloc(never, 0))]).toEqual([207001, 207001]);
+  }
+  expect(attribute(pool, RESERVED)).toBe(16 * MIB); // nothing was given up for what cannot fit
   const direct = ok(rt.malloc(20 * MIB, 0)); // does not fit beside the pool's segment
   expect(attribute(pool, RESERVED)).toBe(0);
   expect(codeOf(rt.mem_pool_malloc_async(16 * MIB, pool, stream))).toBe(207001);
