@@ -14,17 +14,23 @@ type Of<Op extends Instruction["op"]> = Extract<Instruction, { op: Op }>;
 
 /** A strip as an instruction of its own. */
 export function encodeMap(instruction: Of<"map">, table: TensorTable): Encoded {
-  const { bytes, elements, step, elementNs } = encodeStrip(instruction.strip, { node: instruction.node }, table);
+  const { strip, node } = instruction;
+  // Elements are independent, so they are numbered as they lie in the result: runs of a result in another order than its dims stay runs.
+  const axes = strip.outputs[0] && memoryOrder(strip.outputs[0].view);
+  const { bytes, elements, step, elementNs } = encodeStrip(strip, { node, ...(axes && { axes }) }, table);
   const perTile = Math.max(1, ceilDiv(unitsPerTile(elements, elementNs, step), step)) * step;
   new DataView(bytes.buffer).setUint32(StripBlock.TILE, perTile, true);
   const tiles = Math.max(1, ceilDiv(elements, perTile));
   return { op: Opcode.MAP, tiles, costNs: elements * elementNs + tiles * TILE_OVERHEAD_NS, block: bytes };
 }
 
+/** Axes of a view, outermost in memory first. */
+const memoryOrder = ({ dims, strides }: View): number[] =>
+  dims.map((_, axis) => axis).sort((a, b) => Math.abs(strides[b]!) - Math.abs(strides[a]!) || a - b);
+
 /** Target order outermost first, then as few dims as possible; a dim that is dense in the source goes next to the innermost (a blocked transpose). */
 function copyShape(target: View, source: View): Shape {
-  const axes = target.dims.map((_, axis) => axis).sort((a, b) => Math.abs(target.strides[b]!) - Math.abs(target.strides[a]!) || a - b);
-  const shape = collapse(reorder({ dims: target.dims, strides: [target.strides, source.strides] }, axes));
+  const shape = collapse(reorder({ dims: target.dims, strides: [target.strides, source.strides] }, memoryOrder(target)));
   const size = elementBytes(target);
   const last = shape.dims.length - 1;
   const dense = shape.strides[1]!.indexOf(size);

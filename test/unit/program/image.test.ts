@@ -105,6 +105,23 @@ test("the encoder's image passes; its text names what is in it", () => {
   expect(encode(everything()).image).toEqual(image);
 });
 
+test("a map numbers elements as they lie in its result, whatever order its dims have", () => {
+  // Dims [channel, row, column] over memory [row, column, channel], with a row of channels that is read for every pixel.
+  const arena: Blob = { id: 0, name: "arena", binding: "arena", sizeBytes: ARENA_BYTES, offsetBytes: 0 };
+  const dims = [24, 3, 5];
+  const view = (offsetBytes: number, strides: number[]): View => ({ blob: arena, dtype: "float32", offsetBytes, dims, strides });
+  const image = [4, 5 * 24 * 4, 24 * 4];
+  const values: StripValue[] = [
+    { kind: "input", view: view(0, image), type: "f32" },
+    { kind: "input", view: view(4096, [4, 0, 0]), type: "f32" },
+    { kind: "op", op: "mul", type: "f32", args: [0, 1] },
+  ];
+  const map: Instruction = { op: "map", node: "scale", strip: { values, outputs: [{ view: view(8192, image), value: 2 }] } };
+  const text = disassemble(encode({ regions: [[map]], blobs: [arena], inputs: 0, outputs: 0, arenaBytes: ARENA_BYTES }).image, 0);
+  expect(text).toContain("periodic.f32 arena+4096");
+  expect(text).not.toMatch(/gather|scatter/);
+});
+
 test("a binding that is too small is refused", () => {
   const { image } = encode(everything());
   expect(() => verify(image, [2047, ARENA_BYTES])).toThrow(/touches bytes/);
