@@ -1,5 +1,6 @@
 /** From a code and a fault record in device memory to an AclError that says who, where and why. */
-import { Program, PROGRAM_MAGIC } from "../../asm/abi/program";
+import { Opcode } from "../../asm/abi/isa";
+import { Instruction, Program, PROGRAM_MAGIC } from "../../asm/abi/program";
 import { AclError, type AclErrorDetails, type Failure, type TaskInfo } from "../errors/acl-error";
 import { errorEntry } from "../errors/table";
 import { Code, FAULT_LIMIT, Fault, Header, Layout, TaskOp, Trap, WORKER_LIMIT } from "../host/layout";
@@ -38,6 +39,17 @@ function describeWork(machine: Machine, op: string, program: number, word: (fiel
   return `tile ${tile} of node "${node ?? word(Fault.NODE)}"`;
 }
 
+/** Instructions that take positions from data and stop at one that is out of range. */
+const INDEXED: ReadonlySet<number> = new Set([Opcode.GATHER, Opcode.GATHER_ELEMENTS, Opcode.SCATTER_ELEMENTS, Opcode.ROI_ALIGN]);
+
+/** What a trap of an instruction at address `instruction` (0: there is none, or its program is gone) means. */
+function describeTrap(machine: Machine, trap: number, instruction: number): string | undefined {
+  if (trap === Trap.UNREACHABLE && instruction !== 0 && INDEXED.has(machine.bytes[instruction + Instruction.OP]!)) {
+    return "met an index out of range";
+  }
+  return TRAP_TEXTS[trap] ?? TRAP_TEXTS[Trap.OTHER];
+}
+
 export interface FaultInfo extends Failure {
   readonly node?: string;
   readonly task: TaskInfo;
@@ -61,7 +73,7 @@ export function readFault(machine: Machine, number: number): FaultInfo | undefin
   const core = word(Fault.CORE);
   const who = core < WORKER_LIMIT ? `core ${core}` : "the calling thread";
   const what = describeWork(machine, op, program, word, node);
-  const why = TRAP_TEXTS[word(Fault.TRAP)] ?? TRAP_TEXTS[Trap.OTHER];
+  const why = describeTrap(machine, word(Fault.TRAP), node === undefined ? 0 : word(Fault.INSTRUCTION));
   const code = word(Fault.CODE);
   const text = `${what} ${why} on ${who} (task ${sequence} of stream ${task.stream})`;
   return { code, text, task, core, tile: word(Fault.TILE), ...(node === undefined ? {} : { node }) };

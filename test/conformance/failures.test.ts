@@ -1,5 +1,6 @@
 /** What happens when tasks fail: failure modes, their scope, what the error says, stuck and killed cores. */
-import { Device, type DeviceOptions, type Probe } from "npurt";
+import { Device, type DeviceOptions, Executor, type Probe } from "npurt";
+import { model } from "../ops/models";
 import { DRIVERS, failureOf, onEachDriver } from "./drivers";
 
 const FAULTS: readonly [Probe["probe"], number, RegExp][] = [
@@ -24,6 +25,27 @@ onEachDriver("CONTINUE: the next synchronize reports a failure once, later tasks
     expect([...(await word.read())]).toEqual([9, 9, 9, 9]);
     await stream.synchronize();
   }
+});
+
+onEachDriver("an index out of range is named with its node, and the next run is right", async (device) => {
+  const bytes = model({
+    opset: 18,
+    nodes: [{ op: "Gather", name: "rows", inputs: ["x", "at"], outputs: ["y"] }],
+    inputs: [
+      { name: "x", dtype: "float32", dims: [3, 2] },
+      { name: "at", dtype: "int64", dims: [2] },
+    ],
+    outputs: [{ name: "y" }],
+  });
+  const executor = await Executor.load(bytes, { device });
+  const x = Float32Array.of(1, 2, 3, 4, 5, 6);
+  for (const at of [BigInt64Array.of(0n, 3n), BigInt64Array.of(-4n, 0n)]) {
+    const error = await failureOf(executor.run({ x, at }));
+    expect([error.code, error.node]).toEqual([507015, "rows"]);
+    expect(error.message).toMatch(/node "rows" met an index out of range/);
+  }
+  const { y } = await executor.run({ x, at: BigInt64Array.of(2n, -3n) });
+  expect(y!.data).toEqual(Float32Array.of(5, 6, 1, 2));
 });
 
 onEachDriver("CONTINUE: the latest failure gives the code, `failures` has all in order", async (device) => {
