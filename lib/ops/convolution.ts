@@ -7,7 +7,7 @@ import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
 import type { Lowering } from "./lowering";
-import { packedBias, packedFilter, winogradFilter } from "./packing";
+import { plainFloats, packedFilter, winogradFilter } from "./packing";
 import { fixed, noise, ramp, rejects, sample } from "./sample";
 import { StripBuilder } from "./strip-builder";
 import { broadcastView, channelsLast, isDense, reshapeView } from "./views";
@@ -124,7 +124,7 @@ export const Conv = defineOp({
     const { window } = windowOf(x.dims.slice(2), weights.dims.slice(2), attributes, b.what);
     const given = b.converted(x.view, "float32");
     if (b.node.outputs[0]!.layout === undefined && x.dtype === "float32" && attributes.group === 1 && isPlain(window, 1) && isDense(given)) {
-      lowerPlanes(b, given, weights.view, bias?.view);
+      lowerPlanes(b, given, plainFloats(b, weights), bias && plainFloats(b, bias));
       return;
     }
     const planar = takesPlanar(given, attributes.group);
@@ -132,7 +132,7 @@ export const Conv = defineOp({
     b.through("float32", channelsLast(x.dims.length), (target) => {
       const strip = new StripBuilder(target.dims);
       if (bias) {
-        const perChannel = reshapeView(packedBias(b, bias), [1, bias.dims[0]!, ...window.kernel.map(() => 1)])!;
+        const perChannel = reshapeView(plainFloats(b, bias), [1, bias.dims[0]!, ...window.kernel.map(() => 1)])!;
         strip.output(target, strip.op("add", strip.accumulator(), strip.input(perChannel)));
       }
       const winograd = !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);

@@ -46,11 +46,14 @@ export function packedFilter(b: Lowering, weights: Operand, groups: number, dims
   );
 }
 
-/** A bias as float32: where it alone makes a channel, its subnormals would go on into all products of the next layer. */
-export function packedBias(b: Lowering, bias: Operand): View {
-  return bias.stored
-    ? b.derived(bias.value, "bias", "float32", bias.dims, () => bytesOf(floatsOf(bias.stored!).slice()))
-    : b.converted(bias.view, "float32");
+/**
+ * An operand as float32 in the order of the file: weights that are used as they are, and biases, whose subnormals would go on into all products of the
+ * next layer where a bias alone makes a channel.
+ */
+export function plainFloats(b: Lowering, operand: Operand): View {
+  return operand.stored
+    ? b.derived(operand.value, "plain", "float32", operand.dims, () => bytesOf(floatsOf(operand.stored!).slice()))
+    : b.converted(operand.view, "float32");
 }
 
 /** 3 x 3 weights [M, C, 3, 3] transformed for Winograd; the view keeps the logical dims. */

@@ -1,55 +1,11 @@
 /** Handles of device memory and of pinned host memory. */
 import "./symbols";
 import { invalidParam, kindOf } from "../errors/make";
-import type { DeviceCore } from "./device-core";
 import { deviceAddress, hostAddress } from "./address";
 import { type BufferCore, coreOf, make, isObject, noHandle } from "./internals";
 import { arrayOf, dtypeEntry, type TensorData } from "./tensor";
+import { freeBuffer, unwatch, watch } from "./watched";
 import type { DtypeName } from "../graph/dtype";
-
-/**
- * What the garbage collector is asked to tell of. Its records are old from the start and keep what they name until the whole heap is marked, even when
- * they are not wanted any more: so they name this, which lets go of the buffer, and with it of the device.
- */
-export interface Watch {
-  core: BufferCore | undefined;
-}
-
-/** Gives memory back whose handle was forgotten. */
-const forgotten = new FinalizationRegistry<Watch>(({ core }) => core && freeBuffer(core));
-
-function watch(handle: DeviceBuffer, core: BufferCore): void {
-  const token = { core };
-  core.device.watched.set(core, token);
-  forgotten.register(handle, token, token);
-}
-
-function unwatch(core: BufferCore): void {
-  const token = core.device.watched.get(core);
-  if (token !== undefined) {
-    core.device.watched.delete(core);
-    token.core = undefined;
-    forgotten.unregister(token);
-  }
-}
-
-/** The device is closed: nothing of it is given back one by one. */
-export function unwatchAll(device: DeviceCore): void {
-  for (const core of device.watched.keys()) {
-    unwatch(core);
-  }
-}
-
-function freeBuffer(core: BufferCore): void {
-  if (!core.live) {
-    return;
-  }
-  core.live = false;
-  unwatch(core);
-  if (core.owned && core.device.machine.lost === undefined) {
-    core.device.releaseBehind(core.offset);
-  }
-}
 
 /**
  * A range of a device's memory. Free it with `dispose` (or `using`); a handle that is forgotten is freed by the garbage collector some day,
@@ -153,11 +109,8 @@ export class DeviceBuffer {
 /** A view keeps its buffer's handle: memory that JavaScript still sees is not given back by a garbage collection. */
 const HOLDERS = new WeakMap<object, HostBuffer>();
 
-/** What is known of the pinned buffer that `view` was made by; undefined for views that others made. */
-export function holderOf(view: ArrayBufferView): BufferCore | undefined {
-  const holder = HOLDERS.get(view);
-  return holder === undefined ? undefined : coreOf.buffer(holder);
-}
+/** The pinned buffer that `view` was made by; undefined for views that others made. */
+export const holderOf = (view: ArrayBufferView): HostBuffer | undefined => HOLDERS.get(view);
 
 /** Pinned host memory: JavaScript and the device see the same bytes, so copies of it are never staged. */
 export class HostBuffer extends DeviceBuffer {

@@ -8,7 +8,8 @@ import { ContextCore } from "./context-core";
 import { type BufferCore, coreOf } from "./internals";
 import { DEVICE_LIMIT, type DeviceOptions, resolveOptions, type ResolvedOptions } from "./options";
 import { Staging } from "./staging";
-import { type DeviceBuffer, unwatchAll, type Watch } from "./buffer";
+import type { DeviceBuffer } from "./buffer";
+import { unwatchAll, type Watch } from "./watched";
 
 /** Devices that this thread has open, by index. */
 export const openDevices = new Map<number, DeviceCore>();

@@ -19,7 +19,7 @@ export function pinnedAddress(machine: Machine, data: TensorData): number {
     return 0;
   }
   const holder = holderOf(data);
-  const live = holder === undefined ? isPinned(machine, byteOffset, data.byteLength) : holder.live;
+  const live = holder === undefined ? isPinned(machine, byteOffset, data.byteLength) : !holder.disposed;
   if (!live) {
     throw invalidParam("executor.run: the pinned buffer of a tensor was disposed; dispose it when its last run has ended");
   }

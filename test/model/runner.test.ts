@@ -8,7 +8,7 @@ import { chooseKernels, KERNEL_BUILDS } from "../../dist/lib/host/kernels";
 import { hasSuites, NO_SUITES } from "../ops/suite";
 import { modelFiles, ROOT } from "./files";
 
-const suites = process.env["NPURT_SUITES"] ?? "";
+const suites = hasSuites ? fs.realpathSync(process.env["NPURT_SUITES"]!) : "";
 const builds = KERNEL_BUILDS.filter((build) => chooseKernels({ kernels: build, quick: true }).used === build);
 
 /** Names of the cases by what became of them. */
