@@ -98,20 +98,20 @@ function answer(entry: Call, value: unknown, code: number): unknown {
   }
 }
 
-function checkCount(name: string, entry: Call, given: number): void {
-  const most = entry.args.length;
-  const least = entry.args.filter((one) => !one.optional).length;
-  if (given < least || given > most) {
-    const wanted = least === most ? `${most}` : `${least} to ${most}`;
-    const names = entry.args.map((one) => one.name).join(", ");
-    throw new TypeError(`acl.${name}(${names}) takes ${wanted} argument${wanted === "1" ? "" : "s"}, not ${given}`);
-  }
+function wrongCount(name: string, { args }: Call, least: number, given: number): TypeError {
+  const wanted = least === args.length ? `${least}` : `${least} to ${args.length}`;
+  const names = args.map((one) => one.name).join(", ");
+  return new TypeError(`acl.${name}(${names}) takes ${wanted} argument${wanted === "1" ? "" : "s"}, not ${given}`);
 }
 
 function bindOne(name: string, entry: Call): (...args: unknown[]) => unknown {
   const label = name.startsWith("rt/") ? name.slice(3) : `acl.${name}`;
+  const most = entry.args.length;
+  const least = entry.args.filter((one) => !one.optional).length;
   const bound = (...given: unknown[]): unknown => {
-    checkCount(name, entry, given.length);
+    if (given.length < least || given.length > most) {
+      throw wrongCount(name, entry, least, given.length);
+    }
     const args = entry.args.map((one, index) => one.check(given[index], label));
     let value: unknown = entry.none;
     const code = capture(label, entry.quiet === true, () => {
