@@ -65,12 +65,14 @@ const TIERING: Flag = { name: "wasm-dynamic-tiering", usual: true };
 
 const flagText = ({ name }: Flag, on: boolean): string => `--${on ? "" : "no-"}${name}`;
 
-/** Loaded where a flag is needed (with all of node:stream it takes 3 ms), and kept: the window closes in a timer, when nothing may be left to require from. */
-let v8: typeof import("node:v8") | undefined;
+/**
+ * Loaded where a flag is needed (with all of node:stream it takes 3 ms). Not by `require` where Node has another way: windows open and close in timers,
+ * when a test runner may have taken its `require` away.
+ */
+const v8 = (): typeof import("node:v8") => process.getBuiltinModule?.("node:v8") ?? (require("node:v8") as typeof import("node:v8"));
 
 function setFlag(flag: Flag, on: boolean): void {
-  v8 ??= require("node:v8") as typeof import("node:v8");
-  v8.setFlagsFromString(flagText(flag, on));
+  v8().setFlagsFromString(flagText(flag, on));
 }
 
 /** What the user started Node with, as far as it says: V8 has no way to ask for the value of a flag. */
