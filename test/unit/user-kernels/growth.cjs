@@ -6,6 +6,7 @@
 const { Device, Kernel } = require("npurt");
 
 const [TRAPS, RUNAWAYS] = [1000, 100];
+Buffer.poolSize = 0; // a new slab of Node's pool would look like growth
 const [helpers, inC] = process.argv.slice(2);
 
 /** What may not grow, after a collection. Threads talk through ports; timers are V8's own for the most part. */

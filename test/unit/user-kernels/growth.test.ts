@@ -28,10 +28,9 @@ test("traps and runaways in a row", async () => {
   expect(runaways.killed).toBeGreaterThanOrEqual(66);
   expect(good).toBe(1100); // every kernel between them ran
   for (const { before, after } of [traps, runaways]) {
-    for (const exact of ["usedBytes", "allocations", "memoryBytes"]) {
+    for (const exact of ["usedBytes", "allocations", "memoryBytes", "arrayBuffers"]) {
       expect([exact, after[exact]]).toEqual([exact, before[exact]]);
     }
-    expect(after.arrayBuffers! - before.arrayBuffers!).toBeLessThanOrEqual(Buffer.poolSize); // Node's pool of small buffers may have begun another slab
     expect(after.ports! - before.ports!).toBeLessThanOrEqual(2); // of a thread that has just come or gone
     expect(after.heapUsed! - before.heapUsed!).toBeLessThan(MIB);
     expect(after.external! - before.external!).toBeLessThan(MIB);
