@@ -27,6 +27,10 @@ const BOOT_DELAY_MS = 250;
 /** While a terminated worker has not ended, a host that blocks looks this often whether it has. */
 const DYING_MS = 1;
 
+let threads: typeof import("node:worker_threads") | undefined;
+/** Loaded by the first boot and kept: a test runner takes `require` away before the last core has been replaced. */
+const workers = (): typeof import("node:worker_threads") => (threads ??= require("node:worker_threads") as typeof import("node:worker_threads"));
+
 /** A worker that was told to end. `born` tells its thread from a later one with the same id. */
 interface Dying {
   readonly seat: Seat;
@@ -114,8 +118,12 @@ export class ThreadsDriver implements Driver {
       traps: TRAPS,
       otherTrap: OTHER_TRAP,
     };
-    const { Worker: Thread } = require("node:worker_threads") as typeof import("node:worker_threads");
-    const worker = new Thread(CORE_BODY, { eval: true, workerData, execArgv: [], name: `npurt core ${this.#machine.device}.${seat.core}` });
+    const worker = new (workers().Worker)(CORE_BODY, {
+      eval: true,
+      workerData,
+      execArgv: [],
+      name: `npurt core ${this.#machine.device}.${seat.core}`,
+    });
     worker.unref();
     seat.worker = worker;
     let failure: unknown;

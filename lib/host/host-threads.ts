@@ -12,18 +12,32 @@ export interface SystemThread {
   readonly born: number;
 }
 
-const START_TIME_FIELD = 22;
+/** Fields of /proc/<pid>/stat as the system numbers them, and its unit of time (USER_HZ, the same on every Linux). */
+const [STATE_FIELD, USER_TIME_FIELD, SYSTEM_TIME_FIELD, START_TIME_FIELD] = [3, 14, 15, 22];
+const TICK_MS = 10;
 
-/** Start time of thread `tid` of this process in clock ticks; undefined if there is no such thread. */
-export function birth(tid: number): number | undefined {
+/** A field of the system's record of thread `tid` of this process, by its number; undefined if there is no such thread. */
+function statOf(tid: number): ((field: number) => string) | undefined {
   try {
     const stat = fs.readFileSync(`/proc/self/task/${tid}/stat`, "latin1");
     // The name (field 2) may hold spaces and brackets: count from its last bracket.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return Number(fields[START_TIME_FIELD - 3]);
+    return (field) => fields[field - STATE_FIELD] as string;
   } catch {
     return undefined;
   }
+}
+
+/** Start time of thread `tid` of this process in clock ticks; undefined if there is no such thread. */
+export function birth(tid: number): number | undefined {
+  const stat = statOf(tid);
+  return stat && Number(stat(START_TIME_FIELD));
+}
+
+/** Processor time that thread `tid` has had, and whether it sleeps (a thread that waits for a processor does not); undefined where the system does not say. */
+export function processorTime(tid: number): { readonly ms: number; readonly asleep: boolean } | undefined {
+  const stat = tid === 0 ? undefined : statOf(tid);
+  return stat && { ms: (Number(stat(USER_TIME_FIELD)) + Number(stat(SYSTEM_TIME_FIELD))) * TICK_MS, asleep: stat(STATE_FIELD) === "S" };
 }
 
 let current: SystemThread | undefined;

@@ -1,20 +1,27 @@
 /**
  * Finds cores that are stuck in a kernel. First the core's poison word is set: a kernel that polls traps like any other. After a grace the
  * watchdog wins PHASE from KERNEL to KILLED (asm/core/tiles.ts: a core that returns must win it too, or stop) and has the worker terminated.
+ * Limits are time that the core ran or slept: one that waits for a processor on a busy machine is not stuck.
  */
 import { Opcode } from "../../asm/abi/isa";
 import { Instruction } from "../../asm/abi/program";
+import { processorTime } from "./host-threads";
 import { Code, Core, Layout, Phase } from "./layout";
 import type { Machine } from "./machine";
 
 const GRACE_MS = 250;
 const LONGEST_PERIOD_MS = 100;
-/** Looks further apart than this (the heart beats every 25 ms) mean that the event loop stood still. */
+/** Looks further apart than this (the heart beats every 25 ms) mean that this thread, and maybe the whole process, stood still. */
 const BLOCKED_MS = 150;
 
+/** What the last look at a core found. */
 interface Sight {
   beat: number;
-  sinceMs: number;
+  seenMs: number;
+  /** The core's processor time; NaN until it is asked for, since a core that goes from tile to tile needs no look at it. */
+  spentMs: number;
+  /** How long the core has been at its tile; after it was poisoned, since then. */
+  stuckMs: number;
   poisoned: boolean;
 }
 
@@ -38,7 +45,6 @@ export class Watchdog {
     if (now - this.#lastLook < this.periodMs) {
       return;
     }
-    // Beats nobody looked at (a blocked event loop) do not count as standing still.
     const gap = now - this.#lastLook > Math.max(4 * this.periodMs, BLOCKED_MS);
     this.#lastLook = now;
     for (let core = 0; core < cores; core++) {
@@ -51,27 +57,40 @@ export class Watchdog {
     const at = (Layout.CORES + core * Core.SIZE) >> 2;
     const phase = Atomics.load(ints, at + (Core.PHASE >> 2));
     const beat = Atomics.load(ints, at + (Core.BEAT >> 2));
-    const sight = (this.#sights[core] ??= { beat, sinceMs: now, poisoned: false });
-    if (phase !== Phase.KERNEL || sight.beat !== beat || (gap && !sight.poisoned)) {
-      sight.poisoned = false; // the core clears its word itself when its next tile starts
-      sight.beat = beat;
-      sight.sinceMs = now;
+    const sight = this.#sights[core];
+    if (sight === undefined || phase !== Phase.KERNEL || sight.beat !== beat) {
+      // A core that was poisoned clears its word itself when its next tile starts.
+      this.#sights[core] = { beat, seenMs: now, spentMs: Number.NaN, stuckMs: 0, poisoned: false };
       return;
     }
-    const stuckMs = now - sight.sinceMs;
+    sight.stuckMs += this.#lapse(sight, ints[at + (Core.TID >> 2)] as number, now, gap);
     const limitMs = this.#limitOf(at);
+    if (sight.poisoned) {
+      if (sight.stuckMs > Math.min(GRACE_MS, limitMs)) {
+        this.kill(core);
+      }
+      return;
+    }
     // Somebody wants a user's kernel stopped before its time: an abort.
     const unwanted = Atomics.load(ints, at + (Core.POISON >> 2)) !== 0 && this.#isUserKernel(at);
-    if (stuckMs < limitMs && !unwanted && !sight.poisoned) {
-      return;
-    }
-    if (!sight.poisoned) {
+    if (sight.stuckMs >= limitMs || unwanted) {
       sight.poisoned = true;
+      sight.stuckMs = 0;
       Atomics.store(ints, at + (Core.POISON >> 2), 1);
-      sight.sinceMs = now - limitMs;
-    } else if (stuckMs > limitMs + Math.min(GRACE_MS, limitMs)) {
-      this.kill(core);
     }
+  }
+
+  /** Time since the last look that counts against the core. A time that nobody looked counts only as far as the system says what the core did in it. */
+  #lapse(sight: Sight, tid: number, now: number, gap: boolean): number {
+    const passedMs = now - sight.seenMs;
+    const spent = processorTime(tid);
+    const ranMs = (spent?.ms ?? Number.NaN) - sight.spentMs;
+    sight.seenMs = now;
+    sight.spentMs = spent?.ms ?? Number.NaN;
+    if (Number.isNaN(ranMs)) {
+      return gap ? 0 : passedMs;
+    }
+    return spent?.asleep ? passedMs : ranMs;
   }
 
   /** A launch may bring its own limit. The core has not left KERNEL since its beat was seen, so its instruction is still there. */

@@ -23,7 +23,7 @@ export interface DeviceOptions {
   readonly costs?: { readonly bandwidths: readonly [number, number, number, number]; readonly taskUs: number };
   /** A program estimated to run shorter than this many nanoseconds is run by its caller, since waking a core costs more. Default 100,000; 0 switches it off. */
   readonly helpBelowNs?: number;
-  /** A kernel that runs longer than this many milliseconds is stopped, and its core replaced if need be. Default 10,000. */
+  /** A kernel that runs longer than this many milliseconds is stopped, and its core replaced if need be; waiting for a processor does not count. Default 10,000. */
   readonly watchdogMs?: number;
   /** How many microseconds an idle core looks for work before it sleeps. Default 50. */
   readonly spinUs?: number;

@@ -1,0 +1,51 @@
+/** A machine that has too much to do: a core that waits for a processor is late, not stuck. */
+import { execFile } from "node:child_process";
+import fs from "node:fs";
+import path from "node:path";
+import { promisify } from "node:util";
+
+const LIBRARY = path.join(__dirname, "../../dist/lib");
+const run = promisify(execFile);
+
+/** A process on one CPU, whose core shares it with eight threads that never rest; its tile takes half the time of a CPU that a core may take. */
+const BODY = `
+const { Worker } = require("node:worker_threads");
+const { pinThread, readTopology } = require(process.argv[1] + "/host/topology.js");
+const { Device } = require(process.argv[1] + "/index.js");
+(async () => {
+  const [cpu] = readTopology().cpus;
+  if (!pinThread([cpu])) return console.log(JSON.stringify({ refused: true }));
+  const device = await Device.open({ cores: 1, memoryBytes: 16 * 2 ** 20, watchdogMs: 150 });
+  await device.ready();
+  const stream = device.createStream();
+  const spin = async (argument) => {
+    const start = performance.now();
+    stream.launch({ probe: "spin", argument });
+    await stream.synchronize();
+    return performance.now() - start;
+  };
+  const used = () => process.cpuUsage().user + process.cpuUsage().system;
+  await spin(2 ** 24);
+  const before = used();
+  await spin(2 ** 25);
+  const perMs = 2 ** 25 / ((used() - before) / 1000);
+  const spinners = Array.from({ length: 8 }, () => new Worker("for (;;);", { eval: true }));
+  await Promise.all(spinners.map((spinner) => new Promise((resolve) => spinner.once("online", resolve))));
+  const codes = [];
+  const tookMs = await spin(Math.round(70 * perMs)).catch((error) => (codes.push(error.code), 0));
+  stream.launch({ probe: "runaway" });
+  const stuck = await stream.synchronize().then(() => 0, (error) => error.code);
+  console.log(JSON.stringify({ codes, tookMs, stuck, killed: device.info().killedCores }));
+  process.exit();
+})();`;
+
+test("a core that gets a part of a processor is not taken for stuck, and one that is stuck there is found", async () => {
+  const { stdout } = await run(process.execPath, ["--no-warnings", "-e", BODY, LIBRARY], { timeout: 55_000 });
+  const { refused, tookMs, ...result } = JSON.parse(stdout) as { refused?: true; tookMs: number; codes: number[]; stuck: number; killed: number };
+  if (refused || !fs.existsSync("/proc/self/task")) {
+    console.warn("skipped: this system pins no threads, or does not say what processor time a thread had");
+    return;
+  }
+  expect(result).toEqual({ codes: [], stuck: 507014, killed: 1 });
+  expect(tookMs).toBeGreaterThan(300); // else nothing was starved, and the test has shown nothing
+});
