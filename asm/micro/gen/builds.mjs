@@ -3,6 +3,7 @@
  * `vectors`: 128-bit vectors per row of a tile. `rows`: rows of a tile; every height from 1 to `rows` exists, so the tuner may choose any of them.
  * `strip`, `winograd`, `depthwise`: vectors that those loops work on at once; V8's revectoriser turns 2 of them into one 256-bit register.
  * `sums`: vectors of running sums of a row, enough of them to hide the latency of an addition.
+ * `unroll`: steps of k that a tall tile takes per turn of its loop; V8 11.3 spills with more than one.
  * `single` and `pair`: panels that a tile of one or two rows takes side by side, to have enough independent sums for the latency of an addition.
  */
 export const BUILDS = {
@@ -14,6 +15,7 @@ export const BUILDS = {
     vectors: 2,
     rows: 5,
     preferred: 5,
+    unroll: 1,
     strip: 2,
     winograd: 2,
     depthwise: 1,
@@ -29,6 +31,7 @@ export const BUILDS = {
     vectors: 2,
     rows: 6,
     preferred: 6,
+    unroll: 1,
     strip: 4,
     winograd: 2,
     depthwise: 1,
@@ -44,6 +47,7 @@ export const BUILDS = {
     vectors: 4,
     rows: 6,
     preferred: 6,
+    unroll: 4,
     strip: 4,
     winograd: 4,
     depthwise: 2,

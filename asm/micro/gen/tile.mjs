@@ -1,6 +1,7 @@
 /**
- * Tiles: rows x columns of C whose sums live in registers while one flat loop runs over k. Rules that V8 needs (each worth up to 2x): one loop
- * per function, k not unrolled, one epilogue, so "first" and "add" are two functions; rows of A are read in place through pointers.
+ * Tiles: rows x columns of C whose sums live in registers while a flat loop runs over k. Rules that V8 needs (each worth up to 2x): no loop in a
+ * loop, k unrolled only where the engine does not spill (builds.mjs), one epilogue, so "first" and "add" are two functions; rows of A are read in
+ * place through pointers.
  * Floats start from the bias of their column. Nothing else may happen to a sum here: one more use of it behind the loop and V8 11.3 spills inside.
  * A sum runs over k in order, whatever the tile: shapes, blocks and row counts never change a bit of the result.
  */
@@ -15,6 +16,9 @@ const KINDS = {
   bytes: { zero: "i32x4.splat(0)", step: (_, x, b, sum) => `i32x4.relaxed_dot_i8x16_i7x16_add_s(${b}, ${x}, ${sum})` },
 };
 
+/** Lower tiles are what few rows are left for: not worth their size. */
+const UNROLLED_ROWS = 5;
+
 export const tileName = ({ kind = "float", rows, vectors, panels = 1, first }) =>
   `${kind}${rows}x${vectors * 4}${panels > 1 ? `x${panels}` : ""}${first ? "First" : "Add"}`;
 
@@ -25,6 +29,7 @@ export const tileName = ({ kind = "float", rows, vectors, panels = 1, first }) =
 export function tile(build, shape) {
   const { kind = "float", rows, vectors, panels = 1, first } = shape;
   const { zero, step } = KINDS[kind];
+  const unroll = kind === "float" && vectors === build.vectors && rows >= UNROLLED_ROWS ? build.unroll : 1;
   const panelBytes = build.vectors * 16;
   const cells = times(rows, (row) =>
     times(panels, (panel) => times(vectors, (vector) => ({ row, panel, vector, sum: `c${row}_${panel}_${vector}` }))),
@@ -43,17 +48,30 @@ export function tile(build, shape) {
   });
   times(rows, (row) => lines.push(`let ${pointer(row)}: usize = <usize>load<u32>(table, ${row * 4}) + offset;`));
   times(panels - 1, (panel) => lines.push(`let b${panel + 1} = b + pitch * ${panel + 1};`));
-  lines.push("const end = b + length;", "while (b < end) {");
-  times(panels, (panel) =>
-    times(vectors, (vector) => lines.push(`  const w${panel}_${vector} = v128.load(${panelPointer(panel)}, ${vector * 16});`)),
-  );
-  times(rows, (row) => {
-    lines.push(`  const x${row} = v128.load32_splat(${pointer(row)});`);
-    for (const { panel, vector, sum } of cells.filter((one) => one.row === row))
-      lines.push(`  ${sum} = ${step(build, `x${row}`, `w${panel}_${vector}`, sum)};`);
-  });
-  times(rows, (row) => lines.push(`  ${pointer(row)} += 4;`));
-  times(panels, (panel) => lines.push(`  ${panelPointer(panel)} += ${panelBytes};`));
+  const steps = (count) => {
+    times(count, (k) => {
+      times(panels, (panel) =>
+        times(vectors, (vector) =>
+          lines.push(`  const w${k}_${panel}_${vector} = v128.load(${panelPointer(panel)}, ${k * panelBytes + vector * 16});`),
+        ),
+      );
+      times(rows, (row) => {
+        lines.push(`  const x${k}_${row} = v128.load32_splat(${pointer(row)}, ${k * 4});`);
+        for (const { panel, vector, sum } of cells.filter((one) => one.row === row))
+          lines.push(`  ${sum} = ${step(build, `x${k}_${row}`, `w${k}_${panel}_${vector}`, sum)};`);
+      });
+    });
+    times(rows, (row) => lines.push(`  ${pointer(row)} += ${4 * count};`));
+    times(panels, (panel) => lines.push(`  ${panelPointer(panel)} += ${panelBytes * count};`));
+  };
+  lines.push("const end = b + length;");
+  if (unroll > 1) {
+    lines.push(`while (b + ${panelBytes * unroll} <= end) {`);
+    steps(unroll);
+    lines.push("}");
+  }
+  lines.push("while (b < end) {");
+  steps(1);
   lines.push("}");
   times(rows, (row) => {
     for (const cell of cells.filter((one) => one.row === row)) lines.push(`v128.store(c, ${cell.sum}, ${offsetIn(cell)});`);
