@@ -16,7 +16,7 @@
 namespace npurt {
 
 /** Raised whenever a function changes its meaning; lib/host/addon.ts refuses a binary with another number. */
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 
 struct Bytes {
   uint8_t* start;

@@ -1,6 +1,6 @@
 /**
- * `npurt/acl`: the calls of pyACL over the emulated device. Integer handles, results as `[value, ret]` with `ret` last; a call throws nothing but
- * TypeError for a wrong JavaScript type. To add a family: write lib/acl/families/<name>.ts and bind it here.
+ * `npurt/acl`: the calls of pyACL over the emulated device. Integer handles, results as `[value, ret]` with `ret` last; no call ever throws.
+ * To add a family: write lib/acl/families/<name>.ts and bind it here.
  */
 import { forgetAllocators } from "./allocators";
 import { forgetBarriers } from "./barriers";

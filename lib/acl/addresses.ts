@@ -3,7 +3,7 @@ import { invalidParam } from "../errors/make";
 import { checkRange, deviceAddress, hostAddress, placeOf } from "../runtime/address";
 import type { Pointer } from "./args";
 import { type AclDevice, deviceIfOpen, Shared } from "./devices";
-import { hostBytes, isHostBuffer } from "./host-memory";
+import { hostMemory, isHostBuffer } from "./host-memory";
 import { AclError } from "../errors/acl-error";
 
 /** aclrtMemLocationType. */
@@ -14,14 +14,21 @@ export enum Location {
   MANAGED,
 }
 
-/** Where a pointer points. `bytes` is the memory from there on. */
-export interface Spot {
-  readonly location: Location;
-  /** The device whose memory it is (pinned host memory too); undefined for pageable memory. */
-  readonly device: AclDevice | undefined;
-  /** Offset in the device's memory. */
-  readonly offset: number;
-  readonly bytes: Uint8Array;
+/** Where a pointer points. */
+export class Spot {
+  /** @param device whose memory it is (pinned host memory too); undefined for pageable memory. @param offset in `memory` */
+  constructor(
+    readonly location: Location,
+    readonly device: AclDevice | undefined,
+    readonly memory: Uint8Array,
+    readonly offset: number,
+    readonly sizeBytes: number,
+  ) {}
+
+  /** The bytes that were asked for. Making this view costs as much as copying a few KB: copies do without. */
+  get bytes(): Uint8Array {
+    return this.memory.subarray(this.offset, this.offset + this.sizeBytes);
+  }
 }
 
 /** The number of the tag says "host" from here on. */
@@ -54,7 +61,8 @@ export function resolve(pointer: Pointer, sizeBytes: number, what: string): Spot
     throw invalidParam(`${what} is null; pass an address`);
   }
   if (isHostBuffer(pointer)) {
-    return { location: Location.UNREGISTERED, device: undefined, offset: 0, bytes: hostBytes(pointer, sizeBytes, what) };
+    const { memory, offset } = hostMemory(pointer, sizeBytes, what);
+    return new Spot(Location.UNREGISTERED, undefined, memory, offset, sizeBytes);
   }
   const address = unalias(pointer, sizeBytes);
   const place = placeOf(address);
@@ -72,15 +80,22 @@ export function resolve(pointer: Pointer, sizeBytes: number, what: string): Spot
   }
   checkRange(device.machine, place.offset, sizeBytes, what);
   const location = address >= HOST_TAG ? Location.HOST : Location.DEVICE;
-  return { location, device, offset: place.offset, bytes: device.machine.bytes.subarray(place.offset, place.offset + sizeBytes) };
+  return new Spot(location, device, device.machine.bytes, place.offset, sizeBytes);
+}
+
+function asBytes(view: ArrayBufferView): Uint8Array {
+  if (view instanceof Uint8Array) {
+    return view;
+  }
+  // A view whose buffer was transferred elsewhere has no bytes, and none can be made of it.
+  return view.byteLength === 0 ? new Uint8Array(0) : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 }
 
 function resolveView(view: ArrayBufferView, sizeBytes: number, what: string): Spot {
   if (sizeBytes > view.byteLength) {
     throw invalidParam(`${what} needs ${sizeBytes} bytes and the array has ${view.byteLength}; pass a longer array or a smaller size`);
   }
-  const bytes = new Uint8Array(view.buffer, view.byteOffset, sizeBytes);
-  return { location: Location.UNREGISTERED, device: undefined, offset: 0, bytes };
+  return new Spot(Location.UNREGISTERED, undefined, asBytes(view), 0, sizeBytes);
 }
 
 /** As `resolve`, for memory that tasks of `device` can reach. */

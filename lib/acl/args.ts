@@ -1,22 +1,42 @@
 /**
- * What the arguments of parity calls may be. A check throws TypeError for a wrong JavaScript type, as pyACL's binding does before it calls C;
- * whether the value makes sense is for the call itself, which answers with a code.
+ * What the arguments of parity calls may be. A check refuses a wrong JavaScript type with 100000, where pyACL's binding would throw TypeError before it
+ * calls C; whether the value makes sense is for the call itself.
  */
+import { AclError } from "../errors/acl-error";
+
+const INVALID_PARAM = 100000;
+const SHOWN_LENGTH = 40;
 
 /** One argument: its name in texts and docs, its type in words, and the check that returns it as the call wants it. */
 export interface Arg<T> {
   readonly name: string;
   readonly type: string;
   readonly optional: boolean;
-  /** @throws TypeError */
+  /** @throws AclError 100000 */
   check(value: unknown, call: string): T;
 }
 
 /** A typed array or buffer stands for the address of its bytes. */
 export type Pointer = number | ArrayBufferView;
 
-function typeOf(value: unknown): string {
-  return value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
+/** What was given instead; of a string its beginning. Never asks an object for anything: it may be a proxy that throws. */
+function shown(value: unknown): string {
+  switch (typeof value) {
+    case "number":
+    case "bigint":
+    case "boolean":
+      return `${typeof value} ${value}`;
+    case "string":
+      return `string ${JSON.stringify(value.slice(0, SHOWN_LENGTH))}`;
+    case "object":
+      return value === null ? "null" : "object";
+    default:
+      return typeof value;
+  }
+}
+
+function wrongType(call: string, name: string, type: string, value: unknown): AclError {
+  return new AclError(INVALID_PARAM, `${call}: argument ${name} must be ${type}, not ${shown(value)}`);
 }
 
 function arg<T>(name: string, type: string, convert: (value: unknown) => T | undefined): Arg<T> {
@@ -27,7 +47,7 @@ function arg<T>(name: string, type: string, convert: (value: unknown) => T | und
     check(value, call) {
       const converted = convert(value);
       if (converted === undefined) {
-        throw new TypeError(`${call}: argument ${name} must be ${type}, not ${typeOf(value)}${typeof value === "number" ? ` ${value}` : ""}`);
+        throw wrongType(call, name, type, value);
       }
       return converted;
     },
@@ -96,7 +116,7 @@ export const list = <T>(name: string, of: (name: string) => Arg<T>): Arg<readonl
     optional: false,
     check(value, call) {
       if (!Array.isArray(value)) {
-        throw new TypeError(`${call}: argument ${name} must be a list, not ${typeOf(value)}`);
+        throw wrongType(call, name, "a list", value);
       }
       return value.map((each) => item.check(each, call));
     },

@@ -55,6 +55,9 @@ export function repair(device: AclDevice, offset: number, sizeBytes: number): nu
 }
 
 guards.push((device, offset, sizeBytes, what) => {
+  if (!table.exists(device)) {
+    return;
+  }
   for (const index of table.live(device)) {
     if (overlaps(word(device, index, Bad.START), word(device, index, Bad.SIZE), offset, Math.max(1, sizeBytes))) {
       throw new AclError(

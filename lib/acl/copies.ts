@@ -1,7 +1,7 @@
 /** Copies: their kinds, and who carries them out. Synchronous ones are done by the caller at once; asynchronous ones are tasks, unless an end is pageable. */
 import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
-import { copyBytes } from "../host/copy-bytes";
+import { copyRange } from "../host/copy-bytes";
 import { TaskOp } from "../host/layout";
 import { Direction } from "../../asm/abi/device";
 import { Location, resolve, type Spot, canReach } from "./addresses";
@@ -61,7 +61,7 @@ export function checkPeers(target: Spot, source: Spot, what: string): void {
 
 /** Copies now, on this thread. */
 export function copyNow(target: Spot, source: Spot, count: number): void {
-  copyBytes(target.bytes.subarray(0, count), source.bytes.subarray(0, count));
+  copyRange(target.memory, target.offset, source.memory, source.offset, count);
 }
 
 export function copySync(target: Pointer, most: number, source: Pointer, count: number, kind: number, what: string): void {
@@ -151,8 +151,7 @@ function resolveRows(rows: Rows, what: string): [Spot, Spot] {
 
 function copyRows(to: Spot, from: Spot, { targetPitch, sourcePitch, width, height }: Rows): void {
   for (let row = 0; row < height; row++) {
-    const start = row * sourcePitch;
-    to.bytes.set(from.bytes.subarray(start, start + width), row * targetPitch);
+    copyRange(to.memory, to.offset + row * targetPitch, from.memory, from.offset + row * sourcePitch, width);
   }
 }
 

@@ -71,12 +71,12 @@ function tell(device: AclDevice, stream: number, sequence: number, code: number,
 export function tellExceptions(): void {
   for (const device of devicesHere()) {
     const count = faultCount(device);
-    const from = told.get(device) ?? count;
-    told.set(device, count);
-    if (count === from) {
+    const from = told.get(device);
+    if (from === count) {
       continue;
     }
-    for (let number = from + 1; number <= count; number++) {
+    told.set(device, count);
+    for (let number = (from ?? count) + 1; number <= count; number++) {
       const fault = readFault(device.machine, number);
       if (fault !== undefined) {
         tellFault(device, fault);

@@ -11,12 +11,14 @@ const PAGE = 4096;
 interface Range {
   readonly start: number;
   readonly sizeBytes: number;
-  readonly buffer: WeakRef<ArrayBufferLike>;
+  /** All of the buffer. */
+  readonly view: WeakRef<Uint8Array>;
 }
 
 /** By rising start; ranges are never used again, so a stale address stays stale. */
 const ranges: Range[] = [];
-const known = new WeakMap<ArrayBufferLike, number>();
+/** A buffer keeps its view, and the view names the buffer: both go together. */
+const known = new WeakMap<ArrayBufferLike, { readonly start: number; readonly view: Uint8Array }>();
 let next = BASE;
 
 export function isHostBuffer(address: number): boolean {
@@ -26,12 +28,13 @@ export function isHostBuffer(address: number): boolean {
 /** Address of the first byte of `view`; the same buffer always has the same addresses. */
 export function addressOfView(view: ArrayBufferView): number {
   const { buffer } = view;
-  let start = known.get(buffer);
+  let start = known.get(buffer)?.start;
   if (start === undefined) {
     start = next;
     next += Math.max(PAGE, Math.ceil(buffer.byteLength / PAGE) * PAGE + PAGE);
-    known.set(buffer, start);
-    ranges.push({ start, sizeBytes: buffer.byteLength, buffer: new WeakRef(buffer) });
+    const all = new Uint8Array(buffer);
+    known.set(buffer, { start, view: all });
+    ranges.push({ start, sizeBytes: buffer.byteLength, view: new WeakRef(all) });
     if (ranges.length % 1024 === 0) {
       forgetDead();
     }
@@ -40,7 +43,7 @@ export function addressOfView(view: ArrayBufferView): number {
 }
 
 function forgetDead(): void {
-  const live = ranges.filter(({ buffer }) => buffer.deref() !== undefined);
+  const live = ranges.filter(({ view: all }) => all.deref() !== undefined);
   ranges.splice(0, ranges.length, ...live);
 }
 
@@ -58,18 +61,20 @@ function rangeOf(address: number): Range | undefined {
   return ranges[low - 1];
 }
 
-/** `sizeBytes` from `address` on. @throws AclError 107000 if they are not all there */
-export function hostBytes(address: number, sizeBytes: number, what: string): Uint8Array {
+/** The buffer behind `address` and the offset in it. @throws AclError 107000 if `sizeBytes` from there are not all there */
+export function hostMemory(address: number, sizeBytes: number, what: string): { readonly memory: Uint8Array; readonly offset: number } {
   const range = rangeOf(address);
-  const buffer = range?.buffer.deref();
-  if (range === undefined || buffer === undefined) {
+  const memory = range?.view.deref();
+  if (range === undefined || memory === undefined) {
     throw invalidParam(
       `${what}: 0x${address.toString(16)} points to a JavaScript buffer that is gone; keep the buffer as long as its address is in use`,
     );
   }
   const offset = address - range.start;
-  if (offset + sizeBytes > range.sizeBytes) {
-    throw invalidParam(`${what} ends ${offset + sizeBytes - range.sizeBytes} bytes past its buffer of ${range.sizeBytes} bytes; pass a smaller size`);
+  if (offset + sizeBytes > memory.byteLength) {
+    const over = offset + sizeBytes - memory.byteLength;
+    const moved = memory.byteLength < range.sizeBytes ? " (it was transferred elsewhere, or made smaller)" : "";
+    throw invalidParam(`${what} ends ${over} bytes past its buffer of ${memory.byteLength} bytes${moved}; pass a smaller size`);
   }
-  return new Uint8Array(buffer, offset, sizeBytes);
+  return { memory, offset };
 }

@@ -6,7 +6,7 @@ import { errorEntry } from "../errors/table";
 /** Code of an exception that is none of ours. */
 const UNKNOWN = 500000;
 const TRACE_FRAMES = 8;
-const SUCCESS = 0;
+export const SUCCESS = 0;
 
 /** Results that CANN returns and logs as a success: they are no error of the thread. */
 let lastCode = SUCCESS;
@@ -37,16 +37,12 @@ function render(call: string, error: AclError): string {
   return lines.join("\n");
 }
 
-/** Runs a call; returns its code, 0 if it did not throw. `quiet` calls leave the error state as it is when they succeed or fail. */
-export function capture(call: string, quiet: boolean, run: () => number): number {
+/** `thrown` as an error with a code. A user's function may throw anything, even what throws when it is looked at. */
+export function asAclError(thrown: unknown): AclError {
   try {
-    return run();
-  } catch (thrown) {
-    const error = thrown instanceof AclError ? thrown : new AclError(UNKNOWN, `unexpected ${String(thrown)}`, { cause: thrown });
-    if (!quiet) {
-      note(call, error);
-    }
-    return error.code;
+    return thrown instanceof AclError ? thrown : new AclError(UNKNOWN, `unexpected ${String(thrown)}`, { cause: thrown });
+  } catch {
+    return new AclError(UNKNOWN, `unexpected ${typeof thrown} without a text`);
   }
 }
 

@@ -70,7 +70,10 @@ export function streamView(device: AclDevice, index: number): AclStream {
 
 /** The stream behind `handle`, of whatever context; 0 is the default stream of the current one. @throws AclError 107002, 107017, 107003 */
 export function anyStream(handle: number, what: string): AclStream {
-  const context = current(what);
+  return streamIn(current(what), handle, what);
+}
+
+function streamIn(context: AclContext, handle: number, what: string): AclStream {
   if (handle === 0) {
     return streamView(context.device, defaultStreamOf(context));
   }
@@ -88,8 +91,8 @@ export function anyStream(handle: number, what: string): AclStream {
 
 /** As `anyStream`, but of the current context. @throws AclError 107003 */
 export function ownStream(handle: number, what: string): AclStream {
-  const stream = anyStream(handle, what);
   const context = current(what);
+  const stream = streamIn(context, handle, what);
   if (stream.device !== context.device || stream.context !== context.index) {
     throw new AclError(
       107003,
@@ -216,6 +219,10 @@ function waitLong(stream: AclStream, timeoutMs: number, what: string): boolean {
   const { device, index } = stream;
   const { machine } = device;
   const tail = machine.core.tail(index);
+  if (machine.core.fence(index) >= tail) {
+    machine.progress();
+    return true;
+  }
   for (let leftMs = timeoutMs; ; leftMs -= LONG_WAIT_MS) {
     const outcome = blockUntil(device, index, tail, Math.min(leftMs, LONG_WAIT_MS));
     if (outcome !== "timeout" || leftMs <= LONG_WAIT_MS) {

@@ -4,7 +4,10 @@
  */
 import { AclError } from "../errors/acl-error";
 import type { Arg } from "./args";
-import { capture } from "./last-error";
+import { asAclError, note, SUCCESS } from "./last-error";
+
+/** Wrong JavaScript types and counts of arguments, which C's compiler or pyACL's binding would refuse. */
+const INVALID_PARAM = 100000;
 
 /**
  * What a call returns besides its code:
@@ -90,7 +93,7 @@ function answer(entry: Call, value: unknown, code: number): unknown {
     case "ret":
       return code;
     case "[value, ret]":
-      return [value, code];
+      return [value ?? null, code]; // a structure that could not be read is null
     case "[...values, ret]":
       return [...(value as readonly unknown[]), code];
     default:
@@ -98,34 +101,36 @@ function answer(entry: Call, value: unknown, code: number): unknown {
   }
 }
 
-function wrongCount(name: string, { args }: Call, least: number, given: number): TypeError {
+function wrongCount(label: string, { args }: Call, least: number, given: number): AclError {
   const wanted = least === args.length ? `${least}` : `${least} to ${args.length}`;
   const names = args.map((one) => one.name).join(", ");
-  return new TypeError(`acl.${name}(${names}) takes ${wanted} argument${wanted === "1" ? "" : "s"}, not ${given}`);
+  return new AclError(INVALID_PARAM, `${label}(${names}) takes ${wanted} argument${wanted === "1" ? "" : "s"}, not ${given}`);
 }
 
+/** The function that a user calls. It never throws: what is wrong, the arguments' types too, is its code and the recent message. */
 function bindOne(name: string, entry: Call): (...args: unknown[]) => unknown {
   const label = name.startsWith("rt/") ? name.slice(3) : `acl.${name}`;
-  const most = entry.args.length;
-  const least = entry.args.filter((one) => !one.optional).length;
+  const { args } = entry;
+  const least = args.filter((one) => !one.optional).length;
   const bound = (...given: unknown[]): unknown => {
-    if (given.length < least || given.length > most) {
-      throw wrongCount(name, entry, least, given.length);
-    }
-    const args = entry.args.map((one, index) => one.check(given[index], label));
-    let value: unknown = entry.none;
-    const code = capture(label, entry.quiet === true, () => {
-      try {
-        value = entry.run(...args);
-      } catch (error) {
-        if (error instanceof AclFailure) {
-          value = error.value;
-        }
-        throw error;
+    let checked = false;
+    try {
+      if (given.length < least || given.length > args.length) {
+        throw wrongCount(label, entry, least, given.length);
       }
-      return entry.returns === "ret" && typeof value === "number" ? value : 0;
-    });
-    return answer(entry, value, code);
+      for (let at = 0; at < args.length; at++) {
+        given[at] = args[at]!.check(given[at], label);
+      }
+      checked = true;
+      const value = entry.run(...given);
+      return answer(entry, value, entry.returns === "ret" && typeof value === "number" ? value : SUCCESS);
+    } catch (thrown) {
+      const error = asAclError(thrown);
+      if (!checked || entry.quiet !== true) {
+        note(label, error);
+      }
+      return answer(entry, error instanceof AclFailure ? error.value : entry.none, error.code);
+    }
   };
   Object.defineProperty(bound, "name", { value: name });
   return bound;

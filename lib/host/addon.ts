@@ -5,7 +5,7 @@
 import path from "node:path";
 
 /** Must equal kVersion in native/addon.h. */
-const VERSION = 2;
+const VERSION = 3;
 /** Root of the package, seen from dist/lib/host. */
 const ROOT = path.join(__dirname, "../../..");
 
@@ -26,8 +26,8 @@ export interface Addon {
   /** Gives the whole pages inside `range` back to the system; they read as zero afterwards. Bytes that were covered. */
   returnPages(range: Uint8Array): number;
   pageBytes(): number;
-  /** Copies the bytes of one typed array into another of the same size, at the system's speed. False: they are no such two. */
-  copy(target: ArrayBufferView, source: ArrayBufferView): boolean;
+  /** Copies `sizeBytes` from byte `from` of one typed array to byte `to` of another, at the system's speed. False: one of them has no such bytes. */
+  copy(target: ArrayBufferView, to: number, source: ArrayBufferView, from: number, sizeBytes: number): boolean;
   /** A token that any thread may `signal` to have `callback` called by this thread's event loop. Signals merge. Does not keep the process alive. */
   createWaker(callback: () => void): number;
   /** False when that waker is closed. */

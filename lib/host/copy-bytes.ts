@@ -18,8 +18,16 @@ function nativeCopy(): Addon["copy"] | undefined {
 
 /** Copies all of `source` into `target`, which has the same element type and size. */
 export function copyBytes(target: ArrayBufferView, source: ArrayBufferView): void {
-  if (source.byteLength < NATIVE_BYTES || nativeCopy()?.(target, source) !== true) {
+  const sizeBytes = source.byteLength;
+  if (sizeBytes < NATIVE_BYTES || target.byteLength !== sizeBytes || nativeCopy()?.(target, 0, source, 0, sizeBytes) !== true) {
     (target as Uint8Array).set(source as Uint8Array);
+  }
+}
+
+/** Copies `sizeBytes` from byte `from` of `source` to byte `to` of `target`. */
+export function copyRange(target: Uint8Array, to: number, source: Uint8Array, from: number, sizeBytes: number): void {
+  if (sizeBytes < NATIVE_BYTES || nativeCopy()?.(target, to, source, from, sizeBytes) !== true) {
+    target.set(source.subarray(from, from + sizeBytes), to);
   }
 }
 

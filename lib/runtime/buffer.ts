@@ -4,6 +4,7 @@ import { invalidParam, kindOf } from "../errors/make";
 import { deviceAddress, hostAddress } from "./address";
 import { type BufferCore, coreOf, make, isObject, noHandle } from "./internals";
 import { arrayOf, dtypeEntry, type TensorData } from "./tensor";
+import { Place } from "./place";
 import { freeBuffer, unwatch, watch } from "./watched";
 import type { DtypeName } from "../graph/dtype";
 
@@ -61,11 +62,10 @@ export class DeviceBuffer {
       throw invalidParam(`buffer.write: data is ${kindOf(data)}; pass a typed array`);
     }
     const stream = this.#core.device.context.defaultStream;
-    this.#checkRange("buffer.write", offsetBytes, data.byteLength);
     const width = data.byteLength;
-    const target = this.address + offsetBytes;
+    const target = this.#place("buffer.write", offsetBytes, width);
     stream.transfer({ what: "buffer.write", target, targetPitch: width, source: data, sourcePitch: width, width, height: 1 });
-    await stream.synchronize({});
+    await stream.synchronize();
   }
 
   /**
@@ -78,15 +78,14 @@ export class DeviceBuffer {
     }
     const stream = this.#core.device.context.defaultStream;
     const into = target ?? (new Uint8Array(Number.isInteger(offsetBytes) ? Math.max(0, this.sizeBytes - offsetBytes) : 0) as ArrayBufferView as T);
-    this.#checkRange("buffer.read", offsetBytes, into.byteLength);
     const width = into.byteLength;
-    const source = this.address + offsetBytes;
+    const source = this.#place("buffer.read", offsetBytes, width);
     stream.transfer({ what: "buffer.read", target: into, targetPitch: width, source, sourcePitch: width, width, height: 1 });
-    await stream.synchronize({});
+    await stream.synchronize();
     return into;
   }
 
-  #checkRange(what: string, offsetBytes: number, sizeBytes: number): void {
+  #place(what: string, offsetBytes: number, sizeBytes: number): Place {
     this.#core.device.buffer(this, what);
     if (!Number.isInteger(offsetBytes)) {
       throw invalidParam(`${what}: offsetBytes is ${kindOf(offsetBytes)}; pass a whole number of bytes`);
@@ -94,6 +93,8 @@ export class DeviceBuffer {
     if (offsetBytes < 0 || offsetBytes + sizeBytes > this.sizeBytes) {
       throw invalidParam(`${what}: bytes ${offsetBytes} to ${offsetBytes + sizeBytes} leave the buffer of ${this.sizeBytes} bytes`);
     }
+    const { device, offset, pinned } = this.#core;
+    return new Place(device.machine, offset + offsetBytes, pinned);
   }
 
   /** Frees the memory; a second call does nothing. @see CANN aclrtFree, aclrtFreeHost */

@@ -1,13 +1,14 @@
 /** Copies: who owns each end, what is checked, what is staged. Pageable memory is host memory outside the device; everything else is an address. */
 import { Direction } from "../../asm/abi/device";
 import { invalidParam, kindOf, notSupported } from "../errors/make";
-import { copyBytes } from "../host/copy-bytes";
+import { copyRange } from "../host/copy-bytes";
 import { Layout, Stream, Task, TaskOp } from "../host/layout";
 import type { Machine } from "../host/machine";
 import { checkRange, foreign, placeOf } from "./address";
 import { DeviceBuffer } from "./buffer";
 import { openDevices } from "./device-core";
 import { coreOf } from "./internals";
+import { Place } from "./place";
 import type { StreamCore } from "./stream-core";
 
 /** An address, a buffer handle, or an array: of the device's pinned memory, or of any host memory. */
@@ -15,22 +16,16 @@ export type Operand = number | DeviceBuffer | ArrayBufferView;
 
 export interface CopyShape {
   readonly what: string;
-  readonly target: Operand;
+  readonly target: Operand | Place;
   readonly targetPitch: number;
-  readonly source: Operand;
+  readonly source: Operand | Place;
   readonly sourcePitch: number;
   readonly width: number;
   readonly height: number;
 }
 
-/** `pageable` bytes of the host, or a place in the memory of `machine`. */
+/** `pageable` bytes of the host, or a place in the memory of a device. */
 type End = { readonly bytes: Uint8Array } | Place;
-/** `host`: pinned host memory, which lies in the device's memory all the same. */
-interface Place {
-  readonly machine: Machine;
-  readonly offset: number;
-  readonly host: boolean;
-}
 /** Addresses of pinned host memory begin here. */
 const HOST_TAG = 2 ** 44;
 
@@ -52,7 +47,7 @@ function bytesOf(array: ArrayBufferView, what: string): Uint8Array {
 }
 
 /** Finds the memory behind `operand` and checks that it has `sizeBytes`. */
-export function resolve(machine: Machine, operand: Operand, sizeBytes: number, what: string): End {
+export function resolve(machine: Machine, operand: Operand | Place, sizeBytes: number, what: string): End {
   if (typeof operand === "number") {
     const place = placeOf(operand);
     if (place === undefined) {
@@ -63,14 +58,17 @@ export function resolve(machine: Machine, operand: Operand, sizeBytes: number, w
       throw foreign(what, machine, place);
     }
     checkRange(owner, place.offset, sizeBytes, what);
-    return { machine: owner, offset: place.offset, host: operand >= HOST_TAG };
+    return new Place(owner, place.offset, operand >= HOST_TAG);
   }
   if (ArrayBuffer.isView(operand)) {
     if (sizeBytes > operand.byteLength) {
       throw invalidParam(`${what} needs ${sizeBytes} bytes and the array has ${operand.byteLength}; pass a longer array or a smaller size`);
     }
     const pinned = (operand.buffer as ArrayBufferLike) === machine.memory.buffer;
-    return pinned ? { machine, offset: operand.byteOffset, host: true } : { bytes: bytesOf(operand, what) };
+    return pinned ? new Place(machine, operand.byteOffset, true) : { bytes: bytesOf(operand, what) };
+  }
+  if (operand instanceof Place) {
+    return operand;
   }
   if (!(operand instanceof DeviceBuffer)) {
     throw invalidParam(`${what}: pass an address, a buffer or a typed array, not ${kindOf(operand)}`);
@@ -83,13 +81,17 @@ export function resolve(machine: Machine, operand: Operand, sizeBytes: number, w
       `${what} ends ${over} bytes past its buffer of ${buffer.sizeBytes} bytes; pass at most ${buffer.sizeBytes} bytes, or allocate more`,
     );
   }
-  return { machine: buffer.device.machine, offset: buffer.offset, host: buffer.pinned };
+  return new Place(buffer.device.machine, buffer.offset, buffer.pinned);
 }
 
 function checkBytes({ what, height }: CopyShape, name: string, value: number): void {
   if (!Number.isInteger(value) || value < 0 || value > 2 ** 32) {
     throw invalidParam(`${what}: ${height === 1 ? "sizeBytes" : name} is ${kindOf(value)}; pass a whole number of bytes`);
   }
+}
+
+function spanOf(pitch: number, width: number, height: number): number {
+  return width === 0 || height === 0 ? 0 : pitch * (height - 1) + width;
 }
 
 /** Copies `height` rows of `width` bytes in stream order. */
@@ -103,9 +105,8 @@ export function transfer(stream: StreamCore, shape: CopyShape): void {
   if (height > 1 && (targetPitch < width || sourcePitch < width)) {
     throw invalidParam(`${what}: pitches ${targetPitch} and ${sourcePitch} must be at least the width ${width}`);
   }
-  const span = (pitch: number): number => (width === 0 || height === 0 ? 0 : pitch * (height - 1) + width);
-  const target = resolve(machine, shape.target, span(targetPitch), `${what}: target`);
-  const source = resolve(machine, shape.source, span(sourcePitch), `${what}: source`);
+  const target = resolve(machine, shape.target, spanOf(targetPitch, width, height), `${what}: target`);
+  const source = resolve(machine, shape.source, spanOf(sourcePitch, width, height), `${what}: source`);
   if (width === 0 || height === 0) {
     return;
   }
@@ -157,8 +158,7 @@ function copyRows(
   height: number,
 ): void {
   for (let row = 0; row < height; row++) {
-    const [to, start] = [at + row * targetPitch, from + row * sourcePitch];
-    copyBytes(target.subarray(to, to + width), source.subarray(start, start + width));
+    copyRange(target, at + row * targetPitch, source, from + row * sourcePitch, width);
   }
 }
 
@@ -218,12 +218,7 @@ function failed(machine: Machine, stream: number, sequence: number): boolean {
 }
 
 /** Cores see their own memory only, so this waits for the stream and copies here. */
-function acrossDevices(
-  stream: StreamCore,
-  shape: CopyShape,
-  target: { machine: Machine; offset: number },
-  source: { machine: Machine; offset: number },
-): void {
+function acrossDevices(stream: StreamCore, shape: CopyShape, target: Place, source: Place): void {
   stream.synchronizeBlocking(undefined);
   const { targetPitch, sourcePitch, width, height } = shape;
   copyRows(target.machine.bytes, target.offset, targetPitch, source.machine.bytes, source.offset, sourcePitch, width, height);

@@ -235,10 +235,21 @@ export class StreamCore {
     }
   }
 
-  async synchronize(options: WaitOptions): Promise<void> {
+  async synchronize(options?: WaitOptions): Promise<void> {
     this.#checkLive();
-    await this.drain(options);
+    if (options !== undefined || !this.#settle()) {
+      await this.drain(options ?? {});
+    }
     this.report();
+  }
+
+  /** Whether nothing is left to wait for; if so, whoever waited has been told. */
+  #settle(): boolean {
+    const settled = this.#late.length === 0 && this.machine.core.fence(this.index) >= this.machine.core.tail(this.index);
+    if (settled) {
+      this.machine.progress();
+    }
+    return settled;
   }
 
   /** Waits for what is queued; reports no failure. */

@@ -252,7 +252,7 @@ export class Stream {
    *   the latched code of a stopped context, or the code of the latest failed task since the last report (`failures` lists all); 507899 if the device is lost
    * @see CANN aclrtSynchronizeStreamWithTimeout
    */
-  synchronize(options: WaitOptions = {}): Promise<void> {
+  synchronize(options?: WaitOptions): Promise<void> {
     return this.#core.synchronize(options);
   }
 

