@@ -7,6 +7,7 @@ export enum MicroCode {
   ADD_RELU, // max(a + b, 0)
   MUL_RELU, // max(a * b, 0)
   MULADD_RELU, // max(a * b + c, 0)
+  PRELU, // a, or a * b where a < 0
 }
 /** Bytes of scratch that an instance of the micro module needs. */
 export const MICRO_SCRATCH_BYTES: u32 = 76800;

@@ -18,7 +18,7 @@ export namespace StripBlock {
   export const CONSTANTS: usize = 4; // u16
   export const REGISTERS: usize = 6; // u16
   export const ELEMENTS: usize = 8; // u32: of the dims that all operands share
-  export const STEP: usize = 12; // u32: elements per strip, a multiple of GROUP and of every period
+  export const STEP: usize = 12; // u32: elements per strip, a multiple of GROUP
   export const TILE: usize = 16; // u32: elements per tile of a MAP, a multiple of STEP
   export const BYTES: usize = 20; // u32: whole block
   export const SIZE: usize = 64;
@@ -34,7 +34,7 @@ export namespace StripOperand {
 export enum OperandMode {
   FLAT, // input, contiguous: read in place when the dtype is the register type
   SPLAT, // input, one element
-  PERIODIC, // input, contiguous with a period that divides STEP: loaded once per range
+  PERIODIC, // input, contiguous with a period: loaded once per range, with one period more than a strip where STEP is no multiple of it
   GATHER, // input, any strides
   ACCUMULATOR, // input, given by the instruction: the values a REDUCE has just folded
   DIRECT, // output, contiguous, of the register's type: the last operation writes to memory

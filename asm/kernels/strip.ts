@@ -63,7 +63,7 @@ function setUp(program: usize, block: usize, frame: usize, from: u32, to: u32, s
   for (let i = <u32>load<u16>(block, StripBlock.OPERANDS); i != 0; i--, operand += StripOperand.SIZE) {
     const mode = <u32>load<u8>(operand, StripOperand.MODE);
     if (mode == OperandMode.SPLAT) splat(program, operand, frame, scratch);
-    else if (mode == OperandMode.PERIODIC) fillPeriodic(program, operand, frame, from, min<u32>(load<u32>(block, StripBlock.STEP), (to - from + GROUP - 1) & ~(GROUP - 1)), scratch);
+    else if (mode == OperandMode.PERIODIC) fillPeriodic(program, operand, frame, from, to - from, load<u32>(block, StripBlock.STEP), scratch);
   }
 }
 
@@ -80,11 +80,20 @@ function splat(program: usize, operand: usize, frame: usize, scratch: usize): vo
   point(scratch + TABLE, register, target, 0);
 }
 
-/** The period is the innermost dim; STEP is a multiple of it, so one filling holds for every strip of the range. */
-function fillPeriodic(program: usize, operand: usize, frame: usize, from: u32, length: u32, scratch: usize): void {
+@inline
+function periodOf(tensor: usize): u32 {
+  return dim(tensor, rank(tensor) - 1);
+}
+
+/**
+ * One filling holds for every strip of the `count` elements from `from` on: the strips begin at the same place of the period, or (`fetch`) at
+ * another place of a filling that is one period longer. lib/program/strip-encode.ts leaves room for that.
+ */
+function fillPeriodic(program: usize, operand: usize, frame: usize, from: u32, count: u32, step: u32, scratch: usize): void {
   const tensor = record(program, load<u32>(operand, StripOperand.TENSOR));
   const dtype = dtypeOf(tensor);
-  const period = dim(tensor, rank(tensor) - 1);
+  const period = periodOf(tensor);
+  const length = count <= step ? (count + GROUP - 1) & ~(GROUP - 1) : step % period == 0 ? step : step + period;
   const register = scratch + <usize>load<u8>(operand, StripOperand.REGISTER) * REGISTER_PITCH;
   const plain = isRegister(dtype);
   const staging = plain ? register : scratch + STAGING;
@@ -104,10 +113,14 @@ function fillPeriodic(program: usize, operand: usize, frame: usize, from: u32, l
 /** Brings `count` elements from `at` of one input into reach. `whole`: count is a multiple of GROUP, memory may be read in place. */
 function fetch(tensor: usize, operand: usize, frame: usize, at: u32, count: u32, whole: bool, offset: usize, accumulator: usize, scratch: usize): void {
   const mode = <u32>load<u8>(operand, StripOperand.MODE);
-  if (mode == OperandMode.SPLAT || mode == OperandMode.PERIODIC) return;
+  if (mode == OperandMode.SPLAT) return;
   const register = <u32>load<u8>(operand, StripOperand.REGISTER);
   const target = scratch + <usize>register * REGISTER_PITCH;
   const dtype = dtypeOf(tensor);
+  if (mode == OperandMode.PERIODIC) {
+    point(scratch + TABLE, register, target + (offset % periodOf(tensor) << typeShift(load<u8>(operand, StripOperand.TYPE))), 64);
+    return;
+  }
   if (mode == OperandMode.ACCUMULATOR) {
     // The instruction pads its buffer to whole groups.
     point(scratch + TABLE, register, accumulator + (offset << typeShift(load<u8>(operand, StripOperand.TYPE))), 64);

@@ -188,6 +188,7 @@ const STRIPS: readonly (readonly [number, Reference])[] = [
   [StripCode.MIN, (x, y) => Math.min(x!, y!)],
   [StripCode.MAX, (x, y) => Math.max(x!, y!)],
   [MicroCode.ADD_RELU, (x, y) => Math.max(x! + y!, 0)],
+  [MicroCode.PRELU, (x, y) => (x! < 0 ? x! * y! : x!)],
   [MicroCode.MUL_RELU, (x, y) => Math.max(x! * y!, 0)],
   [StripCode.CLIP, (x, y, z) => Math.min(Math.max(x!, y!), z!)],
   [StripCode.MULADD, (x, y, z) => x! * y! + z!],

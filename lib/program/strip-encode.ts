@@ -17,6 +17,7 @@ import type { TensorTable } from "./tensor-table";
 import type { Strip, StripOpName, StripType, StripValue, View } from "./types";
 import { arityOf, codeOf, isDefined, isPlain, isStripDtype, operationCost, rangeOf, registerOf, resultOf, TYPE_CODES, typeBytes } from "./strip-ops";
 import { foldStrip } from "./strip-fold";
+import { type Grouping, inputMode } from "./strip-operand";
 import { collapse, elementBytes, isContiguous, product, type Shape } from "./views";
 import { bindingIndex } from "./tensor-table";
 
@@ -121,38 +122,11 @@ class Normalizer {
   }
 }
 
-const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
-
 interface Operand {
   readonly mode: OperandMode;
   readonly tensor: number;
   readonly type: StripType;
   register: number;
-}
-
-/** How one input is read, given its strides over the joint dims; `group` grows by the periods taken. */
-function inputMode(
-  view: View,
-  shape: Shape,
-  index: number,
-  group: { size: number },
-  longest: number,
-): { mode: OperandMode; dims: readonly number[]; strides: readonly number[] } {
-  const { dims } = shape;
-  const strides = shape.strides[index]!;
-  const size = elementBytes(view);
-  const plain = { dims, strides };
-  if (isContiguous(dims, strides, size)) return { mode: OperandMode.FLAT, ...plain };
-  if (dims.every((dim, axis) => dim === 1 || strides[axis] === 0)) return { mode: OperandMode.SPLAT, ...plain };
-  let inner = dims.length;
-  while (inner > 0 && isContiguous(dims.slice(inner - 1), strides.slice(inner - 1), size)) inner--;
-  const period = product(dims.slice(inner));
-  const size2 = (group.size / gcd(group.size, period)) * period;
-  if (inner < dims.length && strides.slice(0, inner).every((stride) => stride === 0) && size2 <= longest) {
-    group.size = size2;
-    return { mode: OperandMode.PERIODIC, dims: [product(dims.slice(0, inner)), period], strides: [0, size] };
-  }
-  return { mode: OperandMode.GATHER, ...plain };
 }
 
 function overlap(a: View, b: View, inputs: number): boolean {
@@ -203,7 +177,7 @@ class StripEncoder {
   }
 
   /** Gives inputs their mode and their own register. */
-  #placeInputs(shape: Shape, group: { size: number }, longest: number): number {
+  #placeInputs(shape: Shape, group: Grouping, longest: number): number {
     const known = new Map<string, number>();
     let index = 0;
     for (const [i, step] of this.#steps.entries()) {
@@ -325,7 +299,7 @@ class StripEncoder {
     const shape = this.#shape(views);
     // Two outputs of one value, or an output of an input, are stored at the end; the rest is decided per view.
     const longest = REGISTER_BYTES / Math.max(4, ...this.#steps.map((step) => typeBytes(step.type)));
-    const group = { size: GROUP as number };
+    const group: Grouping = { size: GROUP, rest: 0 };
     const first = this.#placeInputs(shape, group, longest);
     this.#moveStoredSplats();
     this.#placeOutputs(shape, first);
@@ -337,7 +311,7 @@ class StripEncoder {
         `node "${this.place.node}": a strip program needs ${this.#registers} registers and ${this.#constants.length} constants; the device has ${REGISTER_LIMIT} and ${CONSTANT_LIMIT}: split it`,
       );
     }
-    this.step = Math.floor(longest / group.size) * group.size;
+    this.step = Math.floor((longest - group.rest) / group.size) * group.size;
     return { bytes: this.#block(product(shape.dims), operations), elements: product(shape.dims), step: this.step, elementNs: this.#cost() };
   }
 

@@ -1,5 +1,5 @@
 /**
- * f32 operations of a strip that the micro module does in one: gelu, silu, hard swish, multiply-add, clip, a sum or product and relu.
+ * f32 operations of a strip that the micro module does in one: gelu, silu, hard swish, multiply-add, clip, prelu, a sum or product and relu.
  * Exporters write gelu and its kind in many ways, so the parts are not compared by form but by value: they have to give the numbers of the function.
  */
 import type { Strip, StripOpName, StripValue } from "./types";
@@ -144,6 +144,12 @@ class Folder {
         }
         const whole = WITH_RELU[op];
         return whole && single(value.args[0]!, op) && replaced(whole, ...args);
+      }
+      case "select": {
+        const [negative, scaled, x] = value.args as [number, number, number];
+        const [test, product] = [single(negative, "lt"), single(scaled, "mul")];
+        if (test?.args[0] !== x || this.#constant(test.args[1]!) !== 0 || !product?.args.includes(x)) return undefined;
+        return replaced("prelu", x, product.args[product.args[0] === x ? 1 : 0]!);
       }
       default:
         return undefined;

@@ -34,7 +34,7 @@ export function opOf(code: number): StripOpName | "move" | undefined {
 }
 
 /** Operations that only the f32 loops of the micro module have. */
-const MICRO: ReadonlySet<StripOpName> = new Set(["gelu", "gelu_tanh", "silu", "hard_swish", "add_relu", "mul_relu", "muladd_relu"]);
+const MICRO: ReadonlySet<StripOpName> = new Set(["gelu", "gelu_tanh", "silu", "hard_swish", "add_relu", "mul_relu", "muladd_relu", "prelu"]);
 
 const LOGIC: ReadonlySet<StripOpName> = new Set(["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "isnan", "isinf"]);
 const FLOAT_ONLY: ReadonlySet<StripOpName> = new Set([
@@ -86,6 +86,7 @@ const TWO: ReadonlySet<StripOpName> = new Set([
   "shr",
   "add_relu",
   "mul_relu",
+  "prelu",
 ]);
 /** Vector loops whose body is a whole polynomial, and element loops that call a function. */
 const POLYNOMIAL: ReadonlySet<StripOpName> = new Set(["exp", "log", "tanh", "sigmoid", "erf", "gelu", "gelu_tanh", "silu"]);

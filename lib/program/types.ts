@@ -65,7 +65,7 @@ export type StripOpName =
   | "erf" | "sigmoid" | "relu" | "clip" | "muladd"
   | "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "and" | "or" | "xor" | "not" | "isnan" | "isinf"
   | "bitand" | "bitor" | "bitxor" | "bitnot" | "shl" | "shr"
-  | "gelu" | "gelu_tanh" | "silu" | "hard_swish" | "add_relu" | "mul_relu" | "muladd_relu" // f32 only; the encoder also finds these in their parts
+  | "gelu" | "gelu_tanh" | "silu" | "hard_swish" | "add_relu" | "mul_relu" | "muladd_relu" | "prelu" // f32 only; the encoder also finds these in their parts
   | "select" // args: condition (i32), then, else
   | "cast_f32" | "cast_f64" | "cast_i32" | "cast_u32" | "cast_i64" | "cast_u64" | "cast_bool";
 

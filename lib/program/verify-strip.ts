@@ -32,7 +32,8 @@ interface Held {
 
 type Fail = (what: string) => never;
 
-function checkInput(mode: number, tensor: TensorRecord, elements: number, step: number, fail: Fail): void {
+/** `bytes`: of an element in the register. */
+function checkInput(mode: number, tensor: TensorRecord, elements: number, step: number, bytes: number, fail: Fail): void {
   const { dims, strides, elementBytes: size } = tensor;
   const whole = product(dims) === elements;
   if (mode === OperandMode.FLAT && !(whole && isContiguous(dims, strides, size))) fail("reads a view as flat that is not");
@@ -42,7 +43,8 @@ function checkInput(mode: number, tensor: TensorRecord, elements: number, step: 
     const last = dims.length - 1;
     const period = dims[last] ?? 0;
     const flat = strides[last] === size && strides.slice(0, -1).every((stride) => stride === 0);
-    if (!whole || !flat || period < 1 || step % period !== 0) fail("repeats a view whose period does not fit its strips");
+    const held = step % Math.max(period, 1) === 0 ? step : step + period;
+    if (!whole || !flat || period < 1 || held * bytes > REGISTER_BYTES) fail("repeats a view whose period does not fit its strips");
   }
 }
 
@@ -92,7 +94,7 @@ class BlockReader {
     const tensor = this.tensorOf(this.image.u32(at + StripOperand.TENSOR));
     if (!isStripDtype(tensor.dtype) || registerOf(tensor.dtype) !== type) this.fail(`holds ${tensor.dtype} as ${type}`);
     if (mode < OperandMode.ACCUMULATOR) {
-      checkInput(mode, tensor, elements, step, this.fail);
+      checkInput(mode, tensor, elements, step, Math.max(bytes, tensor.elementBytes), this.fail);
       this.#own(register, { bytes, owner: mode === OperandMode.SPLAT ? "splat" : "input" });
       return;
     }

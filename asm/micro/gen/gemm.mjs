@@ -36,13 +36,13 @@ function sideBySide(build, rows, panels) {
 `;
 }
 
-/** Sums of one panel of columns, still in the first-level cache: between the limits, and NaN, if there is one, in its one form. */
-const finish = (build) => {
-  const each = (line) => times(build.vectors, line).join("\n    ");
+/** Sums of one panel of columns (or half of it), still in the first-level cache: between the limits, and NaN, if there is one, in its one form. */
+const finish = (name, vectors) => {
+  const each = (line) => times(vectors, line).join("\n    ");
   return `
-function finish(rows: u32, c: usize, cPitch: usize, limits: usize): void {
+function ${name}(rows: u32, c: usize, cPitch: usize, limits: usize): void {
   const marks = scratch + ${SCRATCH.BIAS + 64};
-  ${times(build.vectors, (v) => `let m${v} = i32x4.splat(0);`).join(" ")}
+  ${times(vectors, (v) => `let m${v} = i32x4.splat(0);`).join(" ")}
   let at = c;
   for (let row: u32 = 0; row < rows; row++) {
     const least = v128.load32_splat(limits), greatest = v128.load32_splat(limits, 4);
@@ -52,12 +52,12 @@ function finish(rows: u32, c: usize, cPitch: usize, limits: usize): void {
     ${each((v) => `v128.store(at, y${v}, ${v * 16});`)}
     at += cPitch;
   }
-  ${times(build.vectors, (v) => `v128.store(marks, m${v}, ${v * 16});`).join("\n  ")}
+  ${times(vectors, (v) => `v128.store(marks, m${v}, ${v * 16});`).join("\n  ")}
   let found: u64 = 0;
-  for (let i: usize = 0; i < ${build.vectors * 16}; i += 8) found |= load<u64>(marks + i);
+  for (let i: usize = 0; i < ${vectors * 16}; i += 8) found |= load<u64>(marks + i);
   if (!found) return;
   for (let row: u32 = 0; row < rows; row++) {
-    for (let i: usize = 0; i < ${build.vectors * 16}; i += 4) if (isNaN(load<f32>(c + i))) store<u32>(c + i, 0x7fc00000);
+    for (let i: usize = 0; i < ${vectors * 16}; i += 4) if (isNaN(load<f32>(c + i))) store<u32>(c + i, 0x7fc00000);
     c += cPitch;
   }
 }
@@ -87,7 +87,7 @@ function setLimits(least: f32, greatest: f32): usize {
   return at;
 }
 
-${finish(build)}
+${finish("finish", build.vectors)}${finish("finishHalf", build.vectors / 2)}
 /** \`count\` elements of 4 bytes. */
 @inline
 function copyShort(target: usize, source: usize, count: u32): void {
@@ -145,7 +145,16 @@ ${sideBySide(build, 1, build.single)}${sideBySide(build, 2, build.pair)}  while 
     c += ${build.vectors * 16};
     bias += biasStep;
   }
-  if (left) edge(rows, left, table, offset, b, length, c, cPitch, first, bias, limits);
+  if (left == ${build.vectors * 2}) {
+    let at = c;
+    for (let row: u32 = 0; row < rows; ) {
+      const height = heightOf(rows - row, most);
+      floatHalfTile(height, first, table + (row << 2), offset, b, length, 0, at, cPitch, bias);
+      at += height * cPitch;
+      row += height;
+    }
+    if (limits) finishHalf(rows, c, cPitch, limits);
+  } else if (left) edge(rows, left, table, offset, b, length, c, cPitch, first, bias, limits);
 }
 `;
 

@@ -31,12 +31,13 @@ const OPERATIONS = {
   MAX: { operands: 2, write: binary("f32x4.max") },
   ADD_RELU: { operands: 2, write: (body, x, y) => relu(body, body.add(x, y)) },
   MUL_RELU: { operands: 2, write: (body, x, y) => relu(body, body.mul(x, y)) },
+  PRELU: { operands: 2, write: (body, x, slope) => body.select(body.mul(x, slope), x, body.call("f32x4.lt", x, body.constant(0))) },
   MULADD_RELU: { operands: 3, write: (body, x, y, z) => relu(body, body.madd(x, y, z)) },
   CLIP: { operands: 3, write: (body, x, low, high) => body.call("f32x4.pmin", body.call("f32x4.pmax", x, low), high) },
   MULADD: { operands: 3, write: (body, x, y, z) => body.madd(x, y, z) },
 };
 /** Codes that only this module knows (asm/abi/micro.ts). */
-const OWN = new Set(["GELU", "GELU_TANH", "SILU", "HARD_SWISH", "ADD_RELU", "MUL_RELU", "MULADD_RELU"]);
+const OWN = new Set(["GELU", "GELU_TANH", "SILU", "HARD_SWISH", "ADD_RELU", "MUL_RELU", "MULADD_RELU", "PRELU"]);
 
 const functionName = (code) =>
   `strip${code

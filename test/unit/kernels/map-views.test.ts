@@ -35,6 +35,9 @@ const SHAPES: readonly (readonly [number, number, number])[] = [
   [1, 1, 5000],
   [3, 50, 40],
   [5, 2, 1000],
+  [4, 7, 103],
+  [2, 9, 301],
+  [1, 5, 999],
 ];
 
 describe.each(SHAPES)("dims [%i, %i, %i]", (a, b, c) => {

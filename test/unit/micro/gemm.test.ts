@@ -21,6 +21,8 @@ const SHAPES: readonly Shape[] = [
   { rows: 13, columns: 3, depth: 64 },
   { rows: 97, columns: 17, depth: 12 },
   { rows: 20, columns: 35, depth: 520, slack: 5 },
+  { rows: 11, columns: 8, depth: 530, slack: 1 },
+  { rows: 9, columns: 20, depth: 21, slack: 2 },
   { rows: 3, columns: 9, depth: 0 },
 ];
 

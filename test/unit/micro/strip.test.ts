@@ -127,6 +127,7 @@ onEveryBuild((bed) => {
     ["min", S.MIN, Math.min],
     ["max", S.MAX, Math.max],
     ["add and relu", MicroCode.ADD_RELU, (x, y) => maximum(x + y)],
+    ["prelu", MicroCode.PRELU, (x, y) => (x < 0 ? x * y : x)],
     ["multiply and relu", MicroCode.MUL_RELU, (x, y) => maximum(x * y)],
   ];
   test.each(BINARY)("%s of vectors, of a splat, and in place", (_, code, exact) => {

@@ -37,6 +37,17 @@ test("a sum that is stored too stays", () => {
   expect(folded([input, other, op("add", 0, 1), op("relu", 2)], [2, 3])).toEqual(["add", "relu"]);
 });
 
+test("prelu, whichever way the product is written; not with another limit or another value", () => {
+  const select = (...args: number[]): StripValue => ({ kind: "op", op: "select", type: "f32", args });
+  const negative = [input, other, constant(0), op("lt", 0, 2)];
+  expect(folded([...negative, op("mul", 0, 1), select(3, 4, 0)])).toEqual(["prelu"]);
+  expect(folded([...negative, op("mul", 1, 0), select(3, 4, 0)])).toEqual(["prelu"]);
+  expect(folded([...negative, op("mul", 0, 0), select(3, 4, 0)])).toEqual(["prelu"]);
+  expect(folded([...negative, op("mul", 1, 1), select(3, 4, 0)])).toEqual(["lt", "mul", "select"]);
+  expect(folded([...negative, op("mul", 0, 1), select(3, 4, 1)])).toEqual(["lt", "mul", "select"]);
+  expect(folded([input, other, constant(1), op("lt", 0, 2), op("mul", 0, 1), select(3, 4, 0)])).toEqual(["lt", "mul", "select"]);
+});
+
 test("silu, either way round; not of another value", () => {
   expect(folded([input, op("sigmoid", 0), op("mul", 0, 1)])).toEqual(["silu"]);
   expect(folded([input, op("sigmoid", 0), op("mul", 1, 0)])).toEqual(["silu"]);
