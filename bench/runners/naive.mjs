@@ -1,9 +1,10 @@
 /**
- * npurt used naively, in a process of its own: every operator of a generated model is executed by itself, with buffers of its own for all that goes in
- * and out; its inputs are copied to the device, it runs, and its result is copied back into a new array before the next one starts. No fusion, no
- * reuse of memory, no overlap. Weights are operands like all others: an operator by itself does not know that they never change.
+ * npurt used naively, in a process of its own: every operator of a generated model is an executor by itself. To run one, buffers for all that goes in
+ * and out are allocated, its inputs are copied to the device, it is launched and waited for, and its result is copied into a new array before the next
+ * one starts. All buffers go back when the last operator has run. No fusion, no reuse of memory, no overlap. Weights are operands like all others: an
+ * operator by itself does not know that they never change. What is kept from run to run are the operators: each is compiled once.
  */
-import { Device, Executor, Tensor } from "npurt";
+import { Device, Executor } from "npurt";
 import { encodeModel } from "../../examples/digits/onnx-writer.mjs";
 import { bertGraph } from "../model/bert.mjs";
 import { feedData, outputSample, serve } from "./serve.mjs";
@@ -32,31 +33,36 @@ async function loadNode(node, { initializers, inputs, dims }) {
     inputs: fed,
     outputs: [{ name: output, dtype: "float32", dims: dims.get(output) }],
   });
-  return { executor: await Executor.load(model, { device, frames: 1 }), names, output };
+  return { executor: await Executor.load(model, { device }), names, output };
 }
 
 async function open({ name }) {
   const graph = bertGraph(name);
   const steps = [];
   for (const node of graph.nodes) steps.push(await loadNode(node, graph));
-  const weights = graph.initializers
-    .filter(({ dtype }) => dtype === "float32")
-    .map(({ name, dims, data }) => [name, new Tensor("float32", dims, data)]);
-  const feeds = graph.inputs.map((input) => [input.name, new Tensor(input.dtype, input.dims, feedData(input))]);
+  const weights = graph.initializers.filter(({ dtype }) => dtype === "float32").map(({ name, data }) => [name, data]);
+  const feeds = graph.inputs.map((input) => [input.name, feedData(input)]);
   const [{ name: last }] = graph.outputs;
   const weightNames = new Set(weights.map(([name]) => name));
+  const stream = device.createStream();
   const run = async () => {
     const values = new Map([...weights, ...feeds]);
+    const allocated = [];
     for (const { executor, names, output } of steps) {
-      const results = await executor.run(Object.fromEntries(names.map((input) => [input, values.get(input)])));
-      values.set(output, results[output]);
+      const buffers = executor.prepare();
+      allocated.push(buffers);
+      for (const name of names) buffers.inputs[name].set(values.get(name));
+      stream.launch(buffers);
+      await stream.synchronize();
+      values.set(output, buffers.outputs[output].slice());
     }
-    hostBytes = [...values].reduce((sum, [name, { data }]) => sum + (weightNames.has(name) ? 0 : data.byteLength), 0);
+    for (const buffers of allocated) buffers.dispose();
+    hostBytes = [...values].reduce((sum, [name, { byteLength }]) => sum + (weightNames.has(name) ? 0 : byteLength), 0);
     return values.get(last);
   };
   return {
     run,
-    output: async () => outputSample((await run()).data),
+    output: async () => outputSample(await run()),
     close: () => Promise.all(steps.map(({ executor }) => executor.dispose())),
   };
 }
