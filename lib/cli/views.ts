@@ -6,7 +6,7 @@ import { disassemble } from "../program/disassemble";
 import { deviceAddress, hostAddress } from "../runtime/address";
 import { ContextCore } from "../runtime/context-core";
 import { type DeviceCore, openDevices } from "../runtime/device-core";
-import type { Model } from "../runtime/model";
+import type { Model, ModelEntry } from "../runtime/model";
 import { formatBytes, table } from "./output";
 
 /** Allocations that a table of memory names, largest first. */
@@ -92,7 +92,7 @@ export function memoryView(): string {
 
 /** Programs of the loaded models that `wanted` accepts, for the shapes of the latest run. */
 export async function programsView(wanted: (model: Model) => boolean): Promise<string> {
-  const models = await Promise.all([...openDevices.values()].flatMap((core) => [...core.models.values()] as Promise<Model>[]));
+  const models = await Promise.all([...openDevices.values()].flatMap((core) => [...(core.models as Set<ModelEntry>)].map(({ loading }) => loading)));
   return models
     .filter(wanted)
     .map(({ name, device, latest, info }) => `${name} on device ${device.index}\n${disassemble(latest.program.image, info.inputs.length).trimEnd()}`)

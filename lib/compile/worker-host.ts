@@ -61,6 +61,9 @@ export async function compileInWorker(bytes: Uint8Array, options: CompileOptions
 }
 
 async function toShared(bytes: Uint8Array, signal: AbortSignal | undefined): Promise<Uint8Array> {
+  if (bytes.buffer instanceof SharedArrayBuffer) {
+    return bytes;
+  }
   const shared = new Uint8Array(new SharedArrayBuffer(bytes.byteLength));
   for (let at = 0; at < bytes.byteLength; at += CHUNK) {
     shared.set(bytes.subarray(at, at + CHUNK), at);

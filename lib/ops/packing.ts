@@ -1,32 +1,20 @@
 /** Weights as the kernels want them, packed when the model is compiled. */
 import { decode, encode, type Stored } from "../graph/tensor";
-import { packConv, packMatmul, packWinograd } from "../program/pack";
+import { packConv, packedBits, packMatmul, packWinograd, type Weights } from "../program/pack";
 import type { View } from "../program/types";
 import type { Lowering, Operand } from "./lowering";
 
-const EXPONENT = 0x7f80_0000;
+const bytesOf = ({ buffer, byteOffset, byteLength }: Weights): Uint8Array => new Uint8Array(buffer, byteOffset, byteLength);
 
-/**
- * Packed weights as bytes, subnormal ones (below 1.2e-38, what weight decay leaves behind) as zeros: products with them are lost in any sum beside
- * them, and processors take some 100 cycles for each.
- */
-function bytesOf({ buffer, byteOffset, byteLength, length }: Float32Array): Uint8Array {
-  const words = new Uint32Array(buffer, byteOffset, length);
-  for (let i = 0; i < length; i++) {
-    if ((words[i]! & EXPONENT) === 0) words[i] = 0;
-  }
-  return new Uint8Array(buffer, byteOffset, byteLength);
-}
+/** A constant as float32. */
+const floatsOf = (stored: Stored): Uint8Array => (stored.dtype === "float32" ? stored.bytes : encode({ ...decode(stored), dtype: "float32" }).bytes);
 
-/** A constant as float32; the file's bytes may start at any address. */
-function floatsOf(stored: Stored): Float32Array {
-  if (stored.dtype !== "float32") {
-    return floatsOf(encode({ ...decode(stored), dtype: "float32" }));
-  }
-  const { buffer, byteOffset, byteLength } = stored.bytes;
-  return byteOffset % 4 === 0
-    ? new Float32Array(buffer, byteOffset, byteLength / 4)
-    : new Float32Array(buffer.slice(byteOffset, byteOffset + byteLength));
+/** A copy without subnormals, as packed weights are. */
+function plainBytes(floats: Uint8Array): Uint8Array {
+  const copy = new Uint8Array(floats);
+  const words = new Uint32Array(copy.buffer);
+  for (let i = 0; i < words.length; i++) words[i] = packedBits(words[i]!);
+  return copy;
 }
 
 /** Panels of the constant matrix `weights`, [k, n] or, `transposed`, [n, k] in the file; the view has the logical dims [k, n]. */
@@ -52,7 +40,7 @@ export function packedFilter(b: Lowering, weights: Operand, groups: number, dims
  */
 export function plainFloats(b: Lowering, operand: Operand): View {
   return operand.stored
-    ? b.derived(operand.value, "plain", "float32", operand.dims, () => bytesOf(floatsOf(operand.stored!).slice()))
+    ? b.derived(operand.value, "plain", "float32", operand.dims, () => plainBytes(floatsOf(operand.stored!)))
     : b.converted(operand.view, "float32");
 }
 

@@ -1,5 +1,6 @@
 /** The static tensors of a model on a device: one block, shared by the programs of all its shapes. Offsets never change; the block may move when it grows. */
 import type { CompileResult } from "../compile/types";
+import { copyBytes } from "../host/copy-bytes";
 import { PoolTag } from "../host/layout";
 import type { Machine } from "../host/machine";
 
@@ -42,7 +43,7 @@ export class DataStore {
     let sinceMs = performance.now();
     for (const { offsetBytes, bytes } of result.data) {
       for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-        this.#machine.bytes.set(bytes.subarray(at, at + PIECE_BYTES), this.#address + offsetBytes + at);
+        this.#copy(bytes.subarray(at, at + PIECE_BYTES), offsetBytes + at);
         if (performance.now() - sinceMs > TURN_MS) {
           await pause();
           sinceMs = performance.now();
@@ -56,9 +57,14 @@ export class DataStore {
   addNow(result: CompileResult): void {
     this.#reserve(result);
     for (const { offsetBytes, bytes } of result.data) {
-      this.#machine.bytes.set(bytes, this.#address + offsetBytes);
+      this.#copy(bytes, offsetBytes);
     }
     this.#settle(result);
+  }
+
+  #copy(bytes: Uint8Array, offsetBytes: number): void {
+    const at = this.#address + offsetBytes;
+    copyBytes(this.#machine.bytes.subarray(at, at + bytes.length), bytes);
   }
 
   #reserve({ dataBytes }: CompileResult): void {

@@ -38,8 +38,8 @@ export class DeviceCore {
   readonly index: number;
   readonly options: ResolvedOptions;
   readonly staging: Staging;
-  /** Models by hash; each counts its handles and leaves when it has none. */
-  readonly models = new Map<string, unknown>();
+  /** Each a `ModelEntry` (model.ts); each counts its handles and leaves when it has none. */
+  readonly models = new Set<unknown>();
   /** Give back what this thread's models hold, for a thread that lets go of a device which others go on using. */
   readonly closers = new Set<() => void>();
   /** Called before a stream says what became of its tasks. */

@@ -10,15 +10,9 @@ import { keepCode } from "../packs";
 import { DataStore } from "./data-store";
 import type { DeviceCore } from "./device-core";
 import { signatureOf } from "./feeds";
+import type { ModelSource } from "./model-source";
 import type { LoadProgress, Shapes } from "./types";
 import { Variant } from "./variant";
-
-export interface ModelSource {
-  readonly bytes: Uint8Array;
-  /** Folder that external data may come from. */
-  readonly folder: string | undefined;
-  readonly name: string;
-}
 
 export interface ModelOptions {
   readonly frames: number;
@@ -51,32 +45,47 @@ async function compile(source: ModelSource, options: CompileOptions, control: Lo
   );
 }
 
-/** Models up to this size are their own key: it is exact, and loading node:crypto (2 ms, on some versions 10) would be a good part of a start. */
+/** As in compile.ts: models up to this size are compiled on this thread. */
 const SMALL_BYTES = 256 * 1024;
 /** Weights are packed for the kernel build of the device. */
 const panelOf = ({ machine }: DeviceCore): number => PANEL_OF[machine.kernels.used];
 
-/** Bytes that are hashed between two turns of the event loop: 1 to 4 ms. */
-const HASH_PIECE = 1 << 20;
-
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** What tells models apart: equal for the same bytes and options only. */
-async function keyOf(source: ModelSource, options: ModelOptions): Promise<string> {
-  const { bytes, folder } = source;
-  const settings = JSON.stringify([folder ?? "", options.frames, options.programs, options.disable ?? []]);
-  if (bytes.length <= SMALL_BYTES) {
-    return `${settings} ${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1")}`;
-  }
-  const { createHash } = require("node:crypto") as typeof import("node:crypto");
-  const hash = createHash("sha256").update(settings);
-  for (let at = 0; at < bytes.length; at += HASH_PIECE) {
+/** A model that is loaded or about to be, and what it was made from. */
+export interface ModelEntry {
+  readonly settings: string;
+  readonly bytes: Uint8Array;
+  readonly loading: Promise<Model>;
+}
+
+/** Bytes that are compared between two turns of the event loop: about a millisecond. */
+const COMPARE_PIECE = 4 << 20;
+
+async function sameBytes(one: Uint8Array, other: Uint8Array): Promise<boolean> {
+  for (let at = 0; at < one.length; at += COMPARE_PIECE) {
     if (at > 0) {
       await turn();
     }
-    hash.update(bytes.subarray(at, at + HASH_PIECE));
+    if (Buffer.compare(one.subarray(at, at + COMPARE_PIECE), other.subarray(at, at + COMPARE_PIECE)) !== 0) {
+      return false;
+    }
   }
-  return hash.digest("hex");
+  return true;
+}
+
+/** The entry of the same bytes and options. If there is none, `add` makes one in the same turn, so that no other load comes between. */
+async function entryOf(models: ReadonlySet<ModelEntry>, settings: string, bytes: Uint8Array, add: () => ModelEntry): Promise<ModelEntry> {
+  for (const others = new Set<ModelEntry>(); ; ) {
+    const next = [...models].find((each) => each.settings === settings && each.bytes.length === bytes.length && !others.has(each));
+    if (next === undefined) {
+      return add();
+    }
+    if (await sameBytes(next.bytes, bytes)) {
+      return next;
+    }
+    others.add(next);
+  }
 }
 
 /** `work`, or 107035 as soon as `signal` fires; the work itself goes on for others that wait for it. */
@@ -109,7 +118,6 @@ export class Model {
   readonly device: DeviceCore;
   readonly info: ModelInfo;
   readonly name: string;
-  readonly #key: string;
   readonly #source: ModelSource;
   readonly #options: ModelOptions;
   readonly #data: DataStore;
@@ -122,13 +130,12 @@ export class Model {
   #turn: Promise<unknown> = Promise.resolve();
   #latest: Variant | undefined;
 
-  private constructor(device: DeviceCore, source: ModelSource, options: ModelOptions, key: string, info: ModelInfo) {
+  private constructor(device: DeviceCore, source: ModelSource, options: ModelOptions, info: ModelInfo) {
     this.device = device;
     this.info = freeze(info);
     this.name = info.name || source.name;
     this.#source = source;
     this.#options = options;
-    this.#key = key;
     this.#data = new DataStore(device.machine);
     device.closers.add(this.#leave);
   }
@@ -152,28 +159,31 @@ export class Model {
     shapes: Shapes | undefined,
     control: LoadControl,
   ): Promise<Model> {
-    const key = await keyOf(source, options);
-    const models = device.models as Map<string, Promise<Model>>;
+    const models = device.models as Set<ModelEntry>;
     const what = `load of ${source.name}`;
+    const { bytes, folder } = source;
+    const settings = JSON.stringify([folder ?? "", options.frames, options.programs, options.disable ?? []]);
     let model: Model | undefined;
     while (model === undefined) {
-      const shared = models.get(key);
-      const loading = shared ?? Model.#make(device, source, options, key, shapes, control);
-      if (shared === undefined) {
-        models.set(key, loading);
+      let added = false;
+      const entry = await entryOf(models, settings, bytes, () => {
+        added = true;
+        const made = { settings, bytes, loading: Model.#make(device, source, options, shapes, control) };
+        models.add(made);
         // A load that everybody has given up on must not stay.
-        loading.then(turn).then(
-          async () => (await loading).#dropIfUnused(),
-          () => models.delete(key),
+        made.loading.then(turn).then(
+          async () => (await made.loading).#dropIfUnused(),
+          () => models.delete(made),
         );
-      }
+        return made;
+      });
       try {
-        const loaded = await orAbort(loading, control.signal, what);
+        const loaded = await orAbort(entry.loading, control.signal, what);
         // Its last handle may have gone while we waited our turn; then it is out of the map, and the next round makes another.
         model = loaded.#freed ? undefined : loaded;
       } catch (error) {
         // Whoever began the load has given up; we have not.
-        if (shared === undefined || control.signal?.aborted || !(error instanceof AclError) || error.code !== 107035) {
+        if (added || control.signal?.aborted || !(error instanceof AclError) || error.code !== 107035) {
           throw error;
         }
         await turn();
@@ -194,7 +204,7 @@ export class Model {
   /** A model from a compilation that is already there. The caller holds it once. */
   static adopt(device: DeviceCore, result: CompileResult, options: ModelOptions): Model {
     const source = { bytes: result.program.image, folder: undefined, name: result.info.name };
-    const model = new Model(device, source, options, "", result.info);
+    const model = new Model(device, source, options, result.info);
     model.#data.addNow(result);
     model.#install(result);
     model.hold();
@@ -205,14 +215,13 @@ export class Model {
     device: DeviceCore,
     source: ModelSource,
     options: ModelOptions,
-    key: string,
     shapes: Shapes | undefined,
     control: LoadControl,
   ): Promise<Model> {
     const disable = options.disable === undefined ? {} : { disable: options.disable };
     const result = await compile(source, { panel: panelOf(device), ...disable, ...(shapes === undefined ? {} : { shapes }) }, control);
     device.check();
-    const model = new Model(device, source, options, key, result.info);
+    const model = new Model(device, source, options, result.info);
     await model.#take(result);
     if (source.bytes.length <= SMALL_BYTES) {
       // Compiled on this thread, and by then also run: now V8 has made what the next process can start with.
@@ -354,7 +363,11 @@ export class Model {
     }
     this.#freed = true;
     this.device.closers.delete(this.#leave);
-    this.device.models.delete(this.#key);
+    for (const each of this.device.models as Set<ModelEntry>) {
+      if (each.bytes === this.#source.bytes) {
+        this.device.models.delete(each);
+      }
+    }
     if (this.device.machine.lost !== undefined) {
       return;
     }

@@ -63,6 +63,22 @@ test("executors of the same model share its data; the last one gives it back", a
   await device.close();
 });
 
+test("models that differ in one weight are different models, also when they are loaded at once", async () => {
+  const device = await Device.open({ driver: "inline", memoryBytes: 64 << 20 });
+  const bytes = fs.readFileSync(file);
+  // 64 bytes of weights near the end of the file become 3.0.
+  const changed = Uint8Array.from(bytes);
+  const at = bytes.length - (bytes.length % 4) - 4096;
+  changed.fill(0x40, at, at + 64);
+  const [one, other, again] = await Promise.all([bytes, changed, bytes].map((model) => Executor.load(model, { device })));
+  expect(device.info().usedBy.data).toBeGreaterThan(1.5 * bytes.length);
+  const feeds = { [one!.inputs[0]!.name]: digits(1) };
+  const [a, b, c] = await Promise.all([one!, other!, again!].map(async (each) => Object.values(await each.run(feeds))[0]!.data as Float32Array));
+  expect(a!.some((value, i) => value !== b![i])).toBe(true);
+  expect(a!.every((value, i) => value === c![i])).toBe(true);
+  await device.close();
+});
+
 test("one who gives up a shared load does not spoil it for the other", async () => {
   const device = await Device.open({ driver: "inline", memoryBytes: 64 << 20 });
   const controller = new AbortController();

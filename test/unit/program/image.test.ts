@@ -235,3 +235,23 @@ test("the core has no data segment", () => {
   expect(text).toContain("(func $asm/core/interpreter/executeTile");
   expect(text).not.toMatch(/\(data/);
 });
+
+test("packing: weights may start at any byte, and subnormal ones become zeros", () => {
+  const weights = Float32Array.from({ length: 40 * 700 }, (_, i) => (i % 7 === 3 ? 1e-39 : Math.sin(i)));
+  const bytes = new Uint8Array(new SharedArrayBuffer(weights.byteLength + 3));
+  bytes.set(new Uint8Array(weights.buffer), 3);
+  const [k, n, panel] = [40, 700, 16];
+  for (const transposed of [false, true]) {
+    const packed = packMatmul(bytes.subarray(3), k, n, panel, transposed);
+    expect(packed.length).toBe(Math.ceil(n / panel) * panel * k);
+    let wrong = 0;
+    for (let row = 0; row < k; row++) {
+      for (let column = 0; column < Math.ceil(n / panel) * panel; column++) {
+        const i = transposed ? column * k + row : row * n + column;
+        const expected = column < n && i % 7 !== 3 ? weights[i] : 0;
+        wrong += Number(packed[(Math.floor(column / panel) * k + row) * panel + (column % panel)] !== expected);
+      }
+    }
+    expect(wrong).toBe(0);
+  }
+});
