@@ -6,6 +6,9 @@ import type { CoreKernels } from "./kernels";
 import { Core, Layout } from "./layout";
 import { USER_KERNELS } from "./user-kernel";
 
+/** Steps of niceness between a core and the threads with event loops: where there is no CPU for each, what answers requests goes first. */
+const NICER = 5;
+
 export interface CoreBoot {
   readonly module: WebAssembly.Module;
   /** The micro module of the device's kernel build. */
@@ -46,7 +49,9 @@ core.bindCore(d.core);
 try {
   const tid = Number(require("node:fs").readlinkSync("/proc/thread-self").split("/").pop());
   Atomics.store(new Int32Array(d.memory.buffer), ${Layout.CORES >> 2} + d.core * ${Core.SIZE >> 2} + ${Core.TID >> 2}, tid);
-} catch {} // not Linux: a host that blocks cannot see this thread end
+  const os = require("node:os");
+  os.setPriority(tid, Math.min(19, os.getPriority(tid) + ${NICER})); // of this thread alone
+} catch {} // not Linux: a host that blocks cannot see this thread end, and event loops compete with cores
 parentPort.postMessage(0);
 let trapped, pending = false;
 for (;;) {
