@@ -10,7 +10,7 @@ const BLOCK_MS = 30;
 const TOLERANCE = 1e-3;
 const REQUEST_LIMIT_MS = 120_000;
 /** Runners that are npurt. */
-const OURS = new Set(["ours", "pinned"]);
+const OURS = new Set(["ours", "pinned", "single"]);
 
 /** A runner in a child process. `request` waits for the one answer to its question. */
 export class Runner {

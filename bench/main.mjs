@@ -55,10 +55,11 @@ function readArguments() {
   return options;
 }
 
-/** The kernel suite has a second form: feeds and outputs where the device can use them in place. */
+/** The kernel suite has a second form: feeds and outputs where the device can use them in place; with several cores also on one alone. */
 function startRunners({ suite, threads, node, ours }) {
   const runners = [new Runner("ours", "npurt.mjs", ["npurt", threads], node)];
   if (suite === "kernel") runners.push(new Runner("pinned", "npurt.mjs", ["pinned", threads], node));
+  if (suite === "kernel" && threads > 1) runners.push(new Runner("single", "npurt.mjs", ["pinned", 1], node));
   if (!ours && ensurePeers()) {
     runners.push(new Runner("web", "ort.mjs", ["onnxruntime-web", threads], node));
     runners.push(new Runner("node", "ort.mjs", ["onnxruntime-node", threads], node));
@@ -77,8 +78,8 @@ function progress(total) {
 }
 
 /** What a row says about its case besides times. */
-function marksOf({ group, goals }, { nodeVersion }) {
-  const goal = goals?.[nodeVersion.split(".")[0]];
+function marksOf({ group, goals, threadedGoals }, { threads, suite }, { nodeVersion }) {
+  const goal = (suite === "kernel" && threads > 1 ? threadedGoals : goals)?.[nodeVersion.split(".")[0]];
   return { ...(group === undefined ? {} : { group }), ...(goal === undefined ? {} : { goal }) };
 }
 
@@ -90,7 +91,7 @@ async function comparedRows(cases, options, context) {
     context.kernels = (await runners[0].request("info")).kernels;
     for (const job of cases) {
       const medians = await compare(runners, job, { rounds: options.rounds, note: context.note });
-      rows.push({ ...context.row(options.suite, job.name, medians), ...marksOf(job, context) });
+      rows.push({ ...context.row(options.suite, job.name, medians), ...marksOf(job, options, context) });
       bar.step(job.name);
     }
   } finally {
@@ -117,7 +118,7 @@ async function main() {
     nodeVersion: execFileSync(options.node, ["-p", "process.versions.node"], { encoding: "utf8" }).trim(),
     kernels: null,
     note: (text) => notes.push(text.length > NOTE_LENGTH ? `${text.slice(0, NOTE_LENGTH)} ...` : text),
-    row: (suite, name, { ours = null, web = null, node = null, tfjs = null, pinned, nodePinned = null, naive }, unit) => ({
+    row: (suite, name, { ours = null, web = null, node = null, tfjs = null, pinned, single, nodePinned = null, naive }, unit) => ({
       suite,
       case: name,
       threads: options.threads,
@@ -128,6 +129,7 @@ async function main() {
       nodeMs: node,
       tfjsMs: tfjs,
       ...(pinned === undefined ? {} : { pinnedMs: pinned, nodePinnedMs: nodePinned }),
+      ...(single === undefined ? {} : { singleMs: single }),
       ...(naive === undefined ? {} : { naiveMs: naive }),
       ...(unit ? { unit } : {}),
     }),

@@ -4,6 +4,7 @@
 const TIMES = {
   oursMs: "ours",
   pinnedMs: "pinned",
+  singleMs: "1 core",
   naiveMs: "naive",
   webMs: "web",
   nodeMs: "node",
@@ -16,6 +17,7 @@ const RATIOS = {
   "node/ours": ["nodeMs", "oursMs"],
   "tfjs/ours": ["tfjsMs", "oursMs"],
   "naive/ours": ["naiveMs", "oursMs"],
+  "1 core/pinned": ["singleMs", "pinnedMs"],
   "web/pinned": ["webMs", "pinnedMs"],
   "node out/pinned": ["nodePinnedMs", "pinnedMs"],
 };

@@ -4,17 +4,40 @@ import { feedData } from "../runners/serve.mjs";
 
 const f32 = (name, dims, seed = 1) => ({ name, dtype: "float32", dims, seed });
 
+/**
+ * How many times as fast as onnxruntime-web a kernel shall be with as many threads, by the major version of Node. With several threads there is a goal
+ * for large products alone.
+ */
+const GOALS = {
+  matmul: { 20: 1.6, 24: 3 },
+  vector: { 20: 1.3, 24: 1.3 },
+  winograd: { 20: 5, 24: 9 },
+  direct: { 20: 1.6, 24: 3 },
+  depthwise: { 20: 2.2, 24: 4 },
+  softmax: { 20: 2.3, 24: 5.5 },
+  curve: { 20: 4, 24: 8 },
+  norm: { 20: 10, 24: 18 },
+  chain: { 20: 4, 24: 5 },
+  integer: { 20: 1.05, 24: 4 },
+};
+const THREADED_MATMUL = { 20: 1.7, 24: 3.2 };
+/** Size from which a product has a goal with several threads. */
+const LARGE = 512;
+
 /** A case from its parts; `weights` are generated alike in the model and in the peer that has no ONNX importer. */
-function kernelCase({ name, nodes, feeds, weights = [], constants = [], output, tfjs }) {
+function kernelCase({ name, nodes, feeds, weights = [], constants = [], output, outputType = "float32", opset, goals, threadedGoals, tfjs }) {
   return {
     name,
     feeds,
+    goals,
+    threadedGoals,
     tfjs: tfjs && { ...tfjs, weights },
     model: encodeModel({
       name: "bench",
+      ...(opset === undefined ? {} : { opset }),
       nodes,
       inputs: feeds,
-      outputs: [{ name: "y", dtype: "float32", dims: output }],
+      outputs: [{ name: "y", dtype: outputType, dims: output }],
       initializers: [...constants, ...weights.map((weight) => ({ ...weight, data: feedData(weight) }))],
     }),
   };
@@ -27,7 +50,31 @@ const matmul = (m, k, n) =>
     feeds: [f32("x", [m, k])],
     weights: [f32("w", [k, n], 2)],
     output: [m, n],
+    goals: m === 1 ? GOALS.vector : GOALS.matmul,
+    ...(Math.min(m, k, n) >= LARGE ? { threadedGoals: THREADED_MATMUL } : {}),
     tfjs: { op: "matmul" },
+  });
+
+const integerMatmul = (m, k, n) =>
+  kernelCase({
+    name: `int8 matmul ${m}x${k}x${n}`,
+    nodes: [{ op: "MatMulInteger", inputs: ["x", "w"], outputs: ["y"] }],
+    feeds: [{ name: "x", dtype: "uint8", dims: [m, k], below: 256 }],
+    weights: [{ name: "w", dtype: "int8", dims: [k, n], seed: 2, below: 128 }],
+    output: [m, n],
+    outputType: "int32",
+    goals: GOALS.integer,
+  });
+
+const layerNorm = (rows, count) =>
+  kernelCase({
+    name: `layernorm ${rows}x${count}`,
+    opset: 17,
+    nodes: [{ op: "LayerNormalization", inputs: ["x", "scale", "shift"], outputs: ["y"] }],
+    feeds: [f32("x", [rows, count])],
+    weights: [f32("scale", [count], 2), f32("shift", [count], 3)],
+    output: [rows, count],
+    goals: GOALS.norm,
   });
 
 function conv({ name, cin, cout, kernel, side, group = 1, relu = false }) {
@@ -41,6 +88,7 @@ function conv({ name, cin, cout, kernel, side, group = 1, relu = false }) {
     feeds: [f32("x", [1, cin, side, side])],
     weights: [f32("w", [cout, cin / group, kernel, kernel], 2)],
     output: [1, cout, side, side],
+    goals: group > 1 ? GOALS.depthwise : kernel === 3 ? GOALS.winograd : GOALS.direct,
     tfjs: { op: group > 1 ? "depthwise" : "conv", pad, relu, layout: "nhwc" },
   });
 }
@@ -60,6 +108,7 @@ function convBatchNorm({ channels, side }) {
     feeds: [f32("x", [1, channels, side, side])],
     weights,
     output: [1, channels, side, side],
+    goals: GOALS.winograd,
   });
 }
 
@@ -84,15 +133,17 @@ const chain = (label, count) =>
     ],
     feeds: [f32("a", [count], 1), f32("b", [count], 2), f32("c", [count], 3)],
     output: [count],
+    goals: GOALS.chain,
     tfjs: { op: "addMulRelu" },
   });
 
-const unary = (op, tfjs, dims, label, attributes) =>
+const unary = (op, tfjs, goals, dims, label, attributes) =>
   kernelCase({
     name: `${op.toLowerCase()} ${label}`,
     nodes: [{ op, inputs: ["x"], outputs: ["y"], attributes }],
     feeds: [f32("x", dims)],
     output: dims,
+    goals,
     tfjs: tfjs && { op: tfjs },
   });
 
@@ -114,6 +165,7 @@ export const kernelCases = () => [
   matmul(512, 512, 512),
   matmul(1024, 1024, 1024),
   matmul(1, 1024, 1024),
+  integerMatmul(512, 512, 512),
   conv({ name: "conv3x3 64->64 56x56", cin: 64, cout: 64, kernel: 3, side: 56 }),
   convBatchNorm({ channels: 64, side: 56 }),
   conv({ name: "conv1x1 64->256 56x56", cin: 64, cout: 256, kernel: 1, side: 56 }),
@@ -122,8 +174,9 @@ export const kernelCases = () => [
   pool("averagepool3x3 64 56x56", "AveragePool", "averagePool", { channels: 64, side: 56, size: 3, stride: 1 }),
   chain("64K", 1 << 16),
   chain("4M", 4 * MILLION),
-  unary("Sigmoid", "sigmoid", [MILLION], "1M"),
-  unary("Erf", undefined, [MILLION], "1M"),
-  unary("Softmax", "softmax", [1024, 1024], "1024x1024", { axis: 1 }),
+  unary("Sigmoid", "sigmoid", GOALS.curve, [MILLION], "1M"),
+  unary("Erf", undefined, GOALS.curve, [MILLION], "1M"),
+  unary("Softmax", "softmax", GOALS.softmax, [1024, 1024], "1024x1024", { axis: 1 }),
+  layerNorm(1024, 768),
   sumRows(1024, 1024),
 ];

@@ -4,7 +4,15 @@
  */
 import { performance } from "node:perf_hooks";
 
-const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array, int64: BigInt64Array, uint8: Uint8Array, bool: Uint8Array };
+const ARRAYS = {
+  float32: Float32Array,
+  float64: Float64Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  int8: Int8Array,
+  uint8: Uint8Array,
+  bool: Uint8Array,
+};
 
 /** A fixed sequence, the same in every runner: floats in [-0.5, 0.5), integers in [0, below); or `value` everywhere. */
 export function feedData({ dtype, dims, seed = 1, below = 2, value }) {
