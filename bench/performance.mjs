@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * docs/performance.md: `node bench/performance.mjs [--node PATH]... [--models DIR] [--rounds n] [--results DIR]` runs every suite with every Node that is
- * named, keeps one JSON report per run in the results folder, and writes the page from all reports there. `--write` leaves out the running.
+ * docs/performance.md: `node bench/performance.mjs [--node PATH]... [--models DIR] [--rounds n] [--suites LIST] [--results DIR]` runs every suite
+ * (or those of the list) with every Node that is named, keeps one JSON report per run in the results folder, and writes the page from all reports there.
+ * `--write` leaves out the running.
  */
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
@@ -30,7 +31,7 @@ const SECTIONS = {
   ],
   naive: [
     "A compiled model against operators one by one",
-    "`naive` runs the same kernels operator by operator: buffers for each of them, operands copied to the device and results back, no fusion, no reuse of memory.",
+    "`naive` runs the same kernels operator by operator: buffers allocated for each of them, operands copied to the device and results back, no fusion, no reuse of memory.",
   ],
   load: [
     "Loading",
@@ -45,19 +46,23 @@ function readArguments() {
       node: { type: "string", multiple: true, default: [process.execPath] },
       models: { type: "string", default: process.env.NPURT_SUITES },
       rounds: { type: "string", default: "7" },
+      suites: { type: "string", default: Object.keys(SECTIONS).join(",") },
       results: { type: "string", default: here("results") },
       output: { type: "string", default: here("../docs/performance.md") },
       write: { type: "boolean", default: false },
     },
   });
-  return values;
+  const suites = values.suites.split(",");
+  const unknown = suites.find((suite) => SECTIONS[suite] === undefined);
+  if (unknown !== undefined) throw new Error(`there is no suite "${unknown}"; suites are ${Object.keys(SECTIONS).join(", ")}`);
+  return { ...values, suites };
 }
 
-function measure({ node, models, rounds, results }) {
+function measure({ node, models, rounds, suites, results }) {
   fs.mkdirSync(results, { recursive: true });
   for (const binary of node) {
     const version = execFileSync(binary, ["-p", "process.versions.node"], { encoding: "utf8" }).trim();
-    for (const { suite, threads } of RUNS) {
+    for (const { suite, threads } of RUNS.filter(({ suite }) => suites.includes(suite))) {
       const file = path.join(results, `${suite}-node${version.split(".")[0]}-${threads}.json`);
       const args = [here("main.mjs"), suite, "--node", binary, "--threads", threads, "--rounds", rounds, "--json", file];
       execFileSync(process.execPath, [...args, ...(models ? ["--models", models] : [])].map(String), { stdio: "inherit" });

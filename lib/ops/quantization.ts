@@ -6,7 +6,7 @@ import { elements, isFloat, isSigned, roundTo, sizeOf, type Tensor } from "../gr
 import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, type Tolerance, type Type } from "./define";
-import type { Lowering, Operand } from "./lowering";
+import { lowerIntegerProduct, zeroDims } from "./integer-product";
 import { MatMul, multiply } from "./matmul";
 import { fixed, noise, positive, ramp, rejects, sample, scalar, values } from "./sample";
 import { reshapeView } from "./views";
@@ -252,23 +252,12 @@ export const DynamicQuantizeLinear = defineOp({
   samples: () => [sample("both signs", { x: ramp([3, 5], 0.5) }, { outputs: 3 }), sample("above zero", { x: positive([7]) }, { outputs: 3 })],
 });
 
-/** Zero points of rows (of a) or columns (of b) as something that broadcasts to the matrix. */
-const zeroDims = (zero: { readonly dims: readonly number[] }, rows: boolean): readonly number[] =>
-  rows && zero.dims.length === 1 && zero.dims[0] !== 1 ? [zero.dims[0]!, 1] : zero.dims;
-
 function shifted(of: Tensor, zero: Tensor | undefined, rows: boolean): Tensor {
   const out: ConcreteType = { dtype: "int32", dims: of.dims };
   return mapTensors({ real: (v, z = 0) => v! - z }, [of, ...(zero ? [asDims(zero, zeroDims(zero, rows))] : [])], out);
 }
 
-function lowerShifted(b: Lowering, of: Operand, zero: Operand | undefined, rows: boolean): View {
-  const wide = b.temporary("int32", of.dims, undefined, `${of.value.name}.wide`);
-  const point = zero && reshapeView(b.arranged(zero.view), zeroDims(zero, rows))!;
-  b.map(wide, [of.view, ...(point ? [point] : [])], (s, v, z) =>
-    z === undefined ? s.cast(v!, "i32") : s.op("sub", s.cast(v!, "i32"), s.cast(z, "i32")),
-  );
-  return wide;
-}
+const repeated = (count: number, numbers: readonly number[]): number[] => Array.from({ length: count }, (_, i) => numbers[i % numbers.length]!);
 
 export const MatMulInteger = defineOp({
   names: { onnx: ["MatMulInteger", 10] },
@@ -285,22 +274,7 @@ export const MatMulInteger = defineOp({
     data.set(product.data as Float64Array);
     return [{ ...out!, data }];
   },
-  lower: (b, { a, b: right, aZero, bZero }) => {
-    const [left, other] = [lowerShifted(b, a, aZero, true), lowerShifted(b, right, bZero, false)];
-    const target = b.target();
-    const batch = target.dims.slice(0, -2);
-    const spread = (view: View): View => {
-      const lead = batch.length + 2 - view.dims.length;
-      const dims = [...new Array<number>(lead).fill(1), ...view.dims];
-      const strides = [...new Array<number>(lead).fill(0), ...view.strides];
-      return {
-        ...view,
-        dims: [...batch, ...view.dims.slice(-2)],
-        strides: strides.map((stride, axis) => (axis < batch.length && dims[axis] === 1 ? 0 : stride)),
-      };
-    };
-    b.matmul(target, spread(left), spread(other), false);
-  },
+  lower: (b, { a, b: right, aZero, bZero }) => lowerIntegerProduct(b, a, right, aZero, bZero),
   samples: () => [
     sample("zero points", {
       a: values("uint8", [2, 3], [1, 200, 3, 255, 0, 7]),
@@ -313,6 +287,24 @@ export const MatMulInteger = defineOp({
       b: values("uint8", [2, 3], [1, 2, 3, 4, 5, 6]),
       aZero: fixed(values("int8", [2], [1, -1])),
     }),
+    // Sums beyond 2^24, in several runs of k.
+    sample("long rows, weights packed", {
+      a: values("uint8", [2, 600], repeated(1200, [255, 254, 253, 3])),
+      b: fixed(values("uint8", [600, 3], repeated(1800, [255, 255, 251, 255, 254]))),
+    }),
+    sample("long rows", {
+      a: values("int8", [2, 4000], repeated(8000, [-128, -127, 126, -128])),
+      b: values("int8", [4000, 3], repeated(12000, [-128, 127, -128, -1])),
+      aZero: scalar(127, "int8"),
+      bZero: values("int8", [3], [127, -128, 100]),
+    }),
+    sample("weights packed, a zero point for each column", {
+      a: values("uint8", [3, 5], repeated(15, [0, 255, 7, 100])),
+      b: fixed(values("int8", [5, 2], repeated(10, [-128, 127, 3]))),
+      aZero: scalar(200, "uint8"),
+      bZero: fixed(values("int8", [2], [5, -7])),
+    }),
+    sample("nothing to sum", { a: values("uint8", [2, 0], []), b: values("uint8", [0, 3], []) }),
     rejects("floats", { a: noise([2, 2]), b: noise([2, 2]) }, 100021, /int8 or uint8/),
   ],
 });
