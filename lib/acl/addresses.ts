@@ -34,19 +34,19 @@ export class Spot {
 /** The number of the tag says "host" from here on. */
 const HOST_TAG = 2 ** 44;
 
-/** Addresses that stand for memory elsewhere: a second mapping of shared physical memory. Each returns the address meant, or undefined. */
-export const aliases: ((address: number, sizeBytes: number) => number | undefined)[] = [];
+/** Offsets of a device that stand for memory elsewhere: a second mapping of shared physical memory. Each returns the offset meant, or undefined. */
+export const aliases: ((device: AclDevice, offset: number, sizeBytes: number) => number | undefined)[] = [];
 /** Says why `sizeBytes` from a device offset may not be used, beyond being in no allocation. Throws. */
 export const guards: ((device: AclDevice, offset: number, sizeBytes: number, what: string) => void)[] = [];
 
-function unalias(address: number, sizeBytes: number): number {
+function unalias(device: AclDevice, offset: number, sizeBytes: number): number {
   for (const alias of aliases) {
-    const meant = alias(address, sizeBytes);
+    const meant = alias(device, offset, sizeBytes);
     if (meant !== undefined) {
       return meant;
     }
   }
-  return address;
+  return offset;
 }
 
 /** Finds what `pointer` points to and checks that `sizeBytes` are there. @throws AclError 107000 that says what is wrong with the address */
@@ -64,23 +64,23 @@ export function resolve(pointer: Pointer, sizeBytes: number, what: string): Spot
     const { memory, offset } = hostMemory(pointer, sizeBytes, what);
     return new Spot(Location.UNREGISTERED, undefined, memory, offset, sizeBytes);
   }
-  const address = unalias(pointer, sizeBytes);
-  const place = placeOf(address);
+  const place = placeOf(pointer);
   if (place === undefined) {
     throw invalidParam(
-      `${what}: 0x${address.toString(16)} is no address: it is below every device's memory, or a handle; pass what malloc or bytes_to_ptr returned`,
+      `${what}: 0x${pointer.toString(16)} is no address: it is below every device's memory, or a handle; pass what malloc or bytes_to_ptr returned`,
     );
   }
   const device = deviceIfOpen(place.device);
   if (device === undefined) {
-    throw invalidParam(`${what}: 0x${address.toString(16)} belongs to device ${place.device}, which is not in use; call set_device first`);
+    throw invalidParam(`${what}: 0x${pointer.toString(16)} belongs to device ${place.device}, which is not in use; call set_device first`);
   }
+  const offset = unalias(device, place.offset, sizeBytes);
   for (const guard of guards) {
-    guard(device, place.offset, sizeBytes, what);
+    guard(device, offset, sizeBytes, what);
   }
-  checkRange(device.machine, place.offset, sizeBytes, what);
-  const location = address >= HOST_TAG ? Location.HOST : Location.DEVICE;
-  return new Spot(location, device, device.machine.bytes, place.offset, sizeBytes);
+  checkRange(device.machine, offset, sizeBytes, what);
+  const location = pointer >= HOST_TAG ? Location.HOST : Location.DEVICE;
+  return new Spot(location, device, device.machine.bytes, offset, sizeBytes);
 }
 
 function asBytes(view: ArrayBufferView): Uint8Array {

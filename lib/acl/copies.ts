@@ -61,6 +61,9 @@ export function checkPeers(target: Spot, source: Spot, what: string): void {
 
 /** Copies now, on this thread. */
 export function copyNow(target: Spot, source: Spot, count: number): void {
+  if (count === 0) {
+    return; // an array without bytes may be one whose buffer is gone
+  }
   copyRange(target.memory, target.offset, source.memory, source.offset, count);
 }
 
@@ -95,7 +98,7 @@ export function isOutside(stream: AclStream, spot: Spot): boolean {
  * order, by this thread, which does not wait.
  */
 export function copyOutside(stream: AclStream, spots: readonly Spot[], copy: () => void, what: string): void {
-  if (spots.some(({ device }) => device === undefined)) {
+  if (spots.some((spot) => spot.device === undefined)) {
     syncStream(stream, Number.POSITIVE_INFINITY, what);
     copy();
   } else {

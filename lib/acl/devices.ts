@@ -97,6 +97,8 @@ export class AclDevice {
   readonly epoch: number;
   readonly shared: Int32Array;
   readonly soc: SocProfile;
+  /** Faults of the device that this thread's exception callbacks were told of. */
+  faultsTold: number;
   readonly #charged: BigUint64Array;
 
   constructor(core: DeviceCore, shared: SharedArrayBuffer) {
@@ -106,7 +108,13 @@ export class AclDevice {
     this.epoch = Atomics.load(words, deviceWord(core.index, DeviceWord.EPOCH));
     this.shared = new Int32Array(shared);
     this.soc = config().soc;
+    this.faultsTold = this.faultCount;
     this.#charged = new BigUint64Array(shared, Shared.CHARGED * 4, 2);
+  }
+
+  /** Faults since the device was opened. */
+  get faultCount(): number {
+    return Atomics.load(this.machine.words, (Layout.HEADER + Header.FAULT_COUNT) >> 2);
   }
 
   get(word: Shared): number {

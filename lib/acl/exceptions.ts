@@ -1,12 +1,13 @@
 /** Exception callbacks: told of every fault of every device of this thread when the thread next looks, whatever context it was in. */
 import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
-import { Code, Header, Layout } from "../host/layout";
+import { Code } from "../host/layout";
 import { type FaultInfo, readFault } from "../runtime/failures";
-import { type AclDevice, deviceHooks, devicesHere, userId } from "./devices";
+import { type AclDevice, devicesHere, userId } from "./devices";
 import { HandleTable, HandleType } from "./handles";
 import { type KnownLaunch, launchAt } from "./launches";
 import { threadId } from "node:worker_threads";
+import { callUser } from "./states";
 import { turnHooks } from "./waiting";
 
 export interface ExceptionInfo {
@@ -27,14 +28,6 @@ const callbacks = new Set<ExceptionCallback>();
 let single: ExceptionCallback | null = null;
 const LOOK_MS = 20;
 let timer: NodeJS.Timeout | undefined;
-/** Faults of a device that were told. */
-const told = new Map<AclDevice, number>();
-
-function faultCount(device: AclDevice): number {
-  return Atomics.load(device.machine.words, (Layout.HEADER + Header.FAULT_COUNT) >> 2);
-}
-
-deviceHooks.push((device) => told.set(device, faultCount(device)));
 
 function tellFault(device: AclDevice, fault: FaultInfo): void {
   tell(device, fault.task.stream, fault.task.sequence, fault.code, fault.text);
@@ -57,10 +50,9 @@ function tell(device: AclDevice, stream: number, sequence: number, code: number,
     launch,
   });
   try {
-    launch?.tell(handle);
-    single?.(handle);
-    for (const callback of callbacks) {
-      callback(handle);
+    const heard = [launch?.tell, single, ...callbacks];
+    for (const callback of heard) {
+      callUser("exception callback", () => callback?.(handle)); // the call that finds the fault answers with the fault
     }
   } finally {
     infos.remove(handle, "exception info");
@@ -70,13 +62,10 @@ function tell(device: AclDevice, stream: number, sequence: number, code: number,
 /** Tells of what is new. Called when the thread synchronizes; while somebody listens also at every turn of a blocking call, and by a timer. */
 export function tellExceptions(): void {
   for (const device of devicesHere()) {
-    const count = faultCount(device);
-    const from = told.get(device);
-    if (from === count) {
-      continue;
-    }
-    told.set(device, count);
-    for (let number = (from ?? count) + 1; number <= count; number++) {
+    const count = device.faultCount;
+    const from = device.faultsTold;
+    device.faultsTold = count;
+    for (let number = from + 1; number <= count; number++) {
       const fault = readFault(device.machine, number);
       if (fault !== undefined) {
         tellFault(device, fault);
@@ -128,5 +117,4 @@ export function forgetExceptions(): void {
   single = null;
   callbacks.clear();
   listen();
-  told.clear();
 }

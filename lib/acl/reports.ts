@@ -10,8 +10,8 @@ import { PoolTag, STREAM_LIMIT, StreamState, TaskOp } from "../host/layout";
 import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
 import { callbackSinks, drain, exclusively, nap, postCallback, sayReady } from "./process";
 import { callUser } from "./states";
-import { type AclStream, destroyHooks, setStreamWord, stateOf, streamWord, submitTask } from "./streams";
-import { addHostCall, blockOn, setWord } from "./waiting";
+import { type AclStream, destroyHooks, generationOf, setStreamWord, stateOf, streamWord, submitTask } from "./streams";
+import { addHostCall, blockUntil, setWord, whileHolding } from "./waiting";
 
 type Callback = (argument: unknown) => unknown;
 
@@ -20,6 +20,8 @@ interface Report {
   readonly device: number;
   readonly stream: number;
   readonly marker: number;
+  /** Of the stream: another one may have its index by the time that the function returns. */
+  readonly generation: number;
   /** The word's value that lets a blocked stream go on; 0 if nothing waits. */
   readonly release: number;
   readonly run: Callback | string;
@@ -60,7 +62,7 @@ function signalWord(device: AclDevice, stream: number): number {
   return base + stream * WORD_BYTES;
 }
 
-function serve({ device: index, stream, release, run, argument }: Report): void {
+function serve({ device: index, stream, generation, marker, release, run, argument }: Report): void {
   const device = deviceIfOpen(index);
   try {
     const body = typeof run === "function" ? run : callbackModule[run];
@@ -70,9 +72,13 @@ function serve({ device: index, stream, release, run, argument }: Report): void 
         `process_report: the thread's module exports no function "${String(run)}"; export it, or pass another name to launch_callback`,
       );
     }
-    (body as Callback)(argument);
-  } finally {
     if (release !== 0 && device !== undefined) {
+      whileHolding({ device, stream, marker }, () => (body as Callback)(argument));
+    } else {
+      (body as Callback)(argument);
+    }
+  } finally {
+    if (release !== 0 && device !== undefined && generationOf(device, stream) === generation) {
       setWord(device.machine, signalWord(device, stream), BigInt(release));
     }
   }
@@ -92,7 +98,7 @@ function enqueue(stream: AclStream, run: Callback | string, argument: unknown, b
     if (blocking) {
       submitTask(stream, what, TaskOp.WAIT_VALUE, word, number, 0, 0, Compare.GREATER_EQUAL);
     }
-    return { device: device.index, stream: index, marker, release: blocking ? number : 0, run, argument };
+    return { device: device.index, stream: index, generation: stream.generation, marker, release: blocking ? number : 0, run, argument };
   });
 }
 
@@ -215,7 +221,8 @@ function waitForReport(list: readonly Report[], leftMs: number): boolean {
     return true; // another thread may launch one
   }
   const threads = device.machine.driver.name === "threads";
-  return blockOn(device, first.stream, first.marker, Math.min(leftMs, threads ? LOOK_MS : Number.POSITIVE_INFINITY)) || threads;
+  const outcome = blockUntil(device, first.stream, first.marker, Math.min(leftMs, threads ? LOOK_MS : Number.POSITIVE_INFINITY));
+  return outcome === "reached" || (threads && outcome === "timeout");
 }
 
 /** Serves one callback. @throws AclError 507012 after `timeoutMs` */

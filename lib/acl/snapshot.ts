@@ -164,6 +164,9 @@ export function unregisterSnapshot(stage: SnapshotStage, callback: SnapshotCallb
 }
 
 function checkOpen(what: string): void {
+  if (snapshotState() === SnapshotState.RUNNING) {
+    return; // what nearly every launch sees
+  }
   const end = performance.now() + PATIENCE_MS;
   while (snapshotState() !== SnapshotState.RUNNING) {
     if (Atomics.load(words, Word.SNAPSHOT_THREAD) === threadId + 1) {

@@ -1,5 +1,6 @@
 /** Callbacks that hear of state changes of devices and streams, by a unique name. */
 import { invalidParam } from "../errors/make";
+import { asAclError } from "./last-error";
 
 type StateCallback<S> = (subject: S, state: number, args: unknown) => void;
 
@@ -11,7 +12,9 @@ export function callUser(what: string, body: () => unknown): void {
   try {
     body();
   } catch (error) {
-    process.emitWarning(`${what} threw: ${error instanceof Error ? error.stack : String(error)}`, { code: "NPURT_CALLBACK" });
+    const known = asAclError(error);
+    const text = known.cause instanceof Error ? known.cause.stack : known.message;
+    process.emitWarning(`${what} threw: ${text}`, { code: "NPURT_CALLBACK" });
   }
 }
 

@@ -286,17 +286,14 @@ guards.push((device, offset, sizeBytes, what) => {
   }
 });
 
-aliases.push((address, sizeBytes) => {
-  const place = placeOf(address);
-  const device = place === undefined ? undefined : deviceIfOpen(place.device);
-  if (place === undefined || device === undefined || !aliased.exists(device)) {
+aliases.push((device, offset, sizeBytes) => {
+  if (!aliased.exists(device)) {
     return undefined;
   }
   for (const alias of aliased.live(device)) {
     const start = aliasWord(device, alias, Alias.START);
-    if (place.offset >= start && place.offset + sizeBytes <= start + aliasWord(device, alias, Alias.SIZE)) {
-      const mapped = physicalWord(device, aliasWord(device, alias, Alias.PHYSICAL), Physical.MAPPED);
-      return addressOf(device, mapped + place.offset - start, false);
+    if (offset >= start && offset + sizeBytes <= start + aliasWord(device, alias, Alias.SIZE)) {
+      return physicalWord(device, aliasWord(device, alias, Alias.PHYSICAL), Physical.MAPPED) + offset - start;
     }
   }
   return undefined;

@@ -1,5 +1,5 @@
 /** Blocking waits of parity calls. While a thread blocks it still runs the host functions that are its own to run, and answers other threads. */
-import { Header, Layout, Stream, Task, TaskOp } from "../host/layout";
+import { Header, Layout, Stream, StreamState, Task, TaskOp } from "../host/layout";
 import type { Machine } from "../host/machine";
 import type { AclDevice } from "./devices";
 import { askToLook, drain, expectsMessages, nap } from "./process";
@@ -35,6 +35,37 @@ export function addHostCall(call: HostCall): void {
       serveHostCalls();
     }
   });
+}
+
+/** A stream that a function which runs now on this thread holds up from `marker` on. */
+interface Hold {
+  readonly device: AclDevice;
+  readonly stream: number;
+  readonly marker: number;
+}
+const holds: Hold[] = [];
+
+/** Runs a function that holds its stream up until it returns. */
+export function whileHolding(hold: Hold, run: () => void): void {
+  holds.push(hold);
+  try {
+    run();
+  } finally {
+    holds.splice(holds.indexOf(hold), 1);
+  }
+}
+
+/**
+ * Whether a wait for `sequence` is one for the very function that waits: the stream is held by it, or by a host function that this thread would serve
+ * after it. An aborted stream holds nothing.
+ */
+function waitsForItself({ machine, index }: AclDevice, stream: number, sequence: number): boolean {
+  if (holds.length === 0) {
+    return false; // this thread runs no callback
+  }
+  const state = Atomics.load(machine.words, (Layout.STREAMS + stream * Stream.SIZE + Stream.STATE) >> 2);
+  const inTheWay = (hold: Hold): boolean => hold.device.index === index && hold.stream === stream && hold.marker < sequence;
+  return state === StreamState.LIVE && (holds.some(inTheWay) || (serving && [...hostCalls].some(inTheWay)));
 }
 
 let serving = false;
@@ -115,6 +146,9 @@ export function blockUntil(device: AclDevice, stream: number, sequence: number, 
     }
     if (serveHostCalls()) {
       continue;
+    }
+    if (waitsForItself(device, stream, sequence)) {
+      return "stuck";
     }
     const leftMs = (end - driver.now()) / 1000;
     if (leftMs <= 0) {

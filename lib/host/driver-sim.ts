@@ -2,12 +2,10 @@
  * sim: all cores on the calling thread, one small step at a time. A seeded generator picks who steps, for how long, and which adversity strikes;
  * time is a counter. The same seed and the same calls give the same interleaving.
  */
-import type { CoreExports } from "./core-exports";
-import type { Driver } from "./driver";
-import { Core, Header, Layout, SCRATCH_BYTES, Stream, Task } from "./layout";
+import { type SteppedCore, SteppedDriver } from "./driver-stepped";
+import { Header, Layout, SCRATCH_BYTES, Stream, Task } from "./layout";
 import type { Machine } from "./machine";
 import { instantiate } from "./module";
-import { Random } from "./random";
 import type { SimFaults } from "./types";
 
 /** Picks before the event loop gets its turn: a count, not a time, so that it is the same in every run. */
@@ -17,71 +15,31 @@ const MOST_STEPS = 8;
 const PARK_US = 100_000;
 const STALL_PICKS = 64;
 
-interface SimCore {
-  readonly core: CoreExports;
-  readonly index: number;
-  asleep: boolean;
+interface SimCore extends SteppedCore {
   /** Virtual time at which a sleeping core looks by itself. */
   alarm: number;
-  /** Bell count it went to sleep with. */
-  bell: number;
   stalled: number;
 }
 
-interface Timer {
-  readonly at: number;
-  readonly fire: () => void;
-}
-
-export class SimDriver implements Driver {
-  readonly name = "sim";
-  readonly coresUp: number;
-  readonly #machine: Machine;
-  readonly #random: Random;
+export class SimDriver extends SteppedDriver<SimCore> {
   readonly #faults: SimFaults;
-  readonly #cores: SimCore[] = [];
-  #timers: Timer[] = [];
-  #time = 0;
-  #scheduled = false;
-  #stopped = false;
 
   constructor(machine: Machine, cores: number, seed: number, faults: SimFaults) {
-    this.#machine = machine;
-    this.coresUp = cores;
-    this.#random = new Random(seed);
+    super(machine, cores, seed);
     this.#faults = faults;
   }
 
-  readonly now = (): number => this.#time;
-
-  start(): void {
+  override start(): void {
     for (let index = 0; index < this.coresUp; index++) {
-      this.#machine.giveScratch(index, SCRATCH_BYTES);
+      this.machine.giveScratch(index, SCRATCH_BYTES);
       // A core that looks at the clock takes a microsecond: what it does in one step has different times.
-      const core = instantiate(this.#machine.memory, () => ++this.#time, this.#machine.kernels.module);
+      const core = instantiate(this.machine.memory, () => ++this.time, this.machine.kernels.module);
       core.bindCore(index);
-      this.#cores.push({ core, index, asleep: false, alarm: 0, bell: 0, stalled: 0 });
+      this.cores.push({ core, index, asleep: false, alarm: 0, bell: 0, stalled: 0 });
     }
   }
 
-  async ready(): Promise<void> {}
-
-  kick(): void {
-    if (!this.#scheduled && !this.#stopped) {
-      this.#scheduled = true;
-      setImmediate(this.#pump);
-    }
-  }
-
-  watch(): void {
-    this.kick();
-  }
-
-  readonly #pump = (): void => {
-    this.#scheduled = false;
-    if (this.#stopped) {
-      return;
-    }
+  protected override turn(): boolean {
     // Time jumps only at the start of a turn: whoever the last turn called back has had the chance to go on or to take its timer away.
     if (this.#allAsleep) {
       this.#jump();
@@ -89,73 +47,71 @@ export class SimDriver implements Driver {
     for (let pick = 0; pick < SLICE_PICKS && !(pick > 0 && this.#allAsleep); pick++) {
       this.#pick();
     }
-    this.#machine.progress();
+    this.machine.progress();
     // With everybody asleep and no timer, only new work can move anything: `kick` starts the pump again.
-    if (!this.#allAsleep || this.#next() !== Number.POSITIVE_INFINITY) {
-      this.kick();
-    }
-  };
+    return !this.#allAsleep || this.#next() !== Number.POSITIVE_INFINITY;
+  }
 
   get #allAsleep(): boolean {
-    return this.#cores.every((core) => core.asleep);
+    return this.cores.every((core) => core.asleep);
   }
 
   /** One pick: a core steps, sleeps or hears the bell, and a little time passes. */
   #pick(): void {
-    this.#time += 1 + this.#random.below(4);
+    this.time += 1 + this.random.below(4);
     this.#fireTimers();
-    const chosen = this.#cores[this.#random.below(this.#cores.length)]!;
+    const chosen = this.cores[this.random.below(this.cores.length)]!;
     if (chosen.asleep) {
       this.#hear(chosen);
     } else if (chosen.stalled > 0) {
       chosen.stalled--;
-    } else if (this.#random.chance(this.#faults.stall ?? 0)) {
-      chosen.stalled = this.#random.below(STALL_PICKS);
+    } else if (this.random.chance(this.#faults.stall ?? 0)) {
+      chosen.stalled = this.random.below(STALL_PICKS);
     } else if (this.#step(chosen) === 0) {
       this.#sleep(chosen);
     }
   }
 
   #step(chosen: SimCore): number {
-    return this.#machine.guard(chosen.core, () => chosen.core.step(1 + this.#random.below(MOST_STEPS)));
+    return this.machine.guard(chosen.core, () => chosen.core.step(1 + this.random.below(MOST_STEPS)));
   }
 
   /** As `park` of the core: counts as asleep first, then looks once more. */
   #sleep(chosen: SimCore): void {
-    const bell = this.#bell();
-    this.#mark(chosen.index, true);
+    const bell = this.bell();
+    this.mark(chosen.index, true);
     if (this.#step(chosen) > 0) {
-      this.#mark(chosen.index, false);
+      this.mark(chosen.index, false);
       return;
     }
     chosen.asleep = true;
     chosen.bell = bell;
-    chosen.alarm = this.#time + PARK_US;
+    chosen.alarm = this.time + PARK_US;
   }
 
   #hear(chosen: SimCore): void {
-    if (this.#bell() !== chosen.bell) {
-      chosen.bell = this.#bell();
-      if (!this.#random.chance(this.#faults.skippedWakeUp ?? 0)) {
+    if (this.bell() !== chosen.bell) {
+      chosen.bell = this.bell();
+      if (!this.random.chance(this.#faults.skippedWakeUp ?? 0)) {
         this.#wake(chosen);
       }
-    } else if (this.#time >= chosen.alarm) {
+    } else if (this.time >= chosen.alarm) {
       this.#wake(chosen);
     }
   }
 
   #wake(chosen: SimCore): void {
     chosen.asleep = false;
-    this.#mark(chosen.index, false);
+    this.mark(chosen.index, false);
   }
 
   /** While everybody sleeps: when something will happen by itself, infinity if never. A core is woken by its alarm only while work is left. */
   #next(): number {
-    if (this.#cores.some((core) => core.bell !== this.#bell())) {
-      return this.#time;
+    if (this.cores.some((core) => core.bell !== this.bell())) {
+      return this.time;
     }
-    const timer = Math.min(this.#deadline(), this.#timers[0]?.at ?? Number.POSITIVE_INFINITY);
-    return this.#machine.hasReadyStreams() ? Math.min(timer, ...this.#cores.map((core) => core.alarm)) : timer;
+    const timer = Math.min(this.#deadline(), this.timerAt);
+    return this.machine.hasReadyStreams() ? Math.min(timer, ...this.cores.map((core) => core.alarm)) : timer;
   }
 
   /** Everybody sleeps: time goes to the next thing that will happen. False: nothing will. */
@@ -164,23 +120,18 @@ export class SimDriver implements Driver {
     if (next === Number.POSITIVE_INFINITY) {
       return false;
     }
-    this.#time = Math.max(this.#time, next);
-    if (this.#hasPolled()) {
-      this.#wake(this.#cores[this.#random.below(this.#cores.length)]!);
+    this.time = Math.max(this.time, next);
+    if (this.hasPolled()) {
+      this.#wake(this.cores[this.random.below(this.cores.length)]!);
     }
     return true;
   }
 
-  /** Streams wait for a word or a time-out that nobody announces. */
-  #hasPolled(): boolean {
-    return Atomics.load(this.#machine.words, (Layout.HEADER + Header.POLLED) >> 2) !== 0;
-  }
-
   /** When the first wait at the head of a stream times out. */
   #deadline(): number {
-    const { words, core, memory } = this.#machine;
+    const { words, core, memory } = this.machine;
     let first = Number.POSITIVE_INFINITY;
-    const high = this.#hasPolled() ? words[(Layout.HEADER + Header.STREAM_HIGH) >> 2]! : 0;
+    const high = this.hasPolled() ? words[(Layout.HEADER + Header.STREAM_HIGH) >> 2]! : 0;
     for (let stream = 0; stream < high; stream++) {
       const at = Layout.STREAMS + stream * Stream.SIZE;
       const since = new Float64Array(memory.buffer, at + Stream.WAIT_SINCE, 1)[0]!;
@@ -193,61 +144,28 @@ export class SimDriver implements Driver {
     return first;
   }
 
-  #bell(): number {
-    return Atomics.load(this.#machine.words, (Layout.HEADER + Header.BELL) >> 2);
-  }
-
-  #mark(index: number, asleep: boolean): void {
-    const word = (Layout.HEADER + Header.SLEEPERS + (index >> 5) * 4) >> 2;
-    const bit = 1 << (index & 31);
-    if (asleep) {
-      Atomics.or(this.#machine.words, word, bit);
-    } else {
-      Atomics.and(this.#machine.words, word, ~bit);
-    }
-  }
-
   #fireTimers(): void {
-    while (this.#timers.length > 0 && this.#timers[0]!.at <= this.#time) {
-      this.#timers.shift()!.fire();
+    while (this.timerAt <= this.time) {
+      this.fireTimer();
     }
   }
 
-  block(stream: number, sequence: number, timeoutMs: number): boolean {
-    const end = this.#time + timeoutMs * 1000;
-    while (this.#machine.core.fence(stream) < sequence) {
-      if (this.#time > end || (this.#allAsleep && !this.#jump())) {
-        return this.#machine.core.fence(stream) >= sequence;
+  override block(stream: number, sequence: number, timeoutMs: number): boolean {
+    const end = this.time + timeoutMs * 1000;
+    while (this.machine.core.fence(stream) < sequence) {
+      if (this.time > end || (this.#allAsleep && !this.#jump())) {
+        return this.machine.core.fence(stream) >= sequence;
       }
       this.#pick();
     }
     return true;
   }
 
-  timer(delayMs: number, fire: () => void): () => void {
-    const timer = { at: this.#time + delayMs * 1000, fire };
-    this.#timers.push(timer);
-    this.#timers.sort((a, b) => a.at - b.at);
-    this.kick();
-    return () => {
-      this.#timers = this.#timers.filter((other) => other !== timer);
-    };
-  }
-
   /** The heart beats: a word that the host itself has written is seen now. */
-  check(): void {
-    if (this.#hasPolled()) {
-      this.#wake(this.#cores[0]!);
+  override check(): void {
+    if (this.hasPolled()) {
+      this.#wake(this.cores[0]!);
       this.kick();
     }
-  }
-
-  async stop(): Promise<void> {
-    this.#stopped = true;
-  }
-
-  /** Sum of what the cores' records count, for tests. */
-  tiles(): number[] {
-    return this.#cores.map(({ index }) => this.#machine.words[(Layout.CORES + index * Core.SIZE + Core.TILES) >> 2]!);
   }
 }

@@ -4,11 +4,10 @@
  * The same calls give the same times, whatever the machine does meanwhile.
  */
 import type { CoreExports } from "./core-exports";
-import type { Driver } from "./driver";
-import { Core, Header, Layout, SCRATCH_BYTES, Stream, Task } from "./layout";
+import { type SteppedCore, SteppedDriver } from "./driver-stepped";
+import { Header, Layout, SCRATCH_BYTES, Stream, Task } from "./layout";
 import type { Machine } from "./machine";
 import { instantiate } from "./module";
-import { Random } from "./random";
 
 /** What tasks cost: virtual time is made of this and of what the compiler expects of a program's regions. */
 export interface SimCosts {
@@ -22,47 +21,22 @@ export interface SimCosts {
 const SLICE_EVENTS = 512;
 const NEVER = Number.POSITIVE_INFINITY;
 
-interface VirtualCore {
-  readonly core: CoreExports;
-  readonly index: number;
-  asleep: boolean;
-  bell: number;
-}
-
-interface Timer {
-  readonly at: number;
-  readonly fire: () => void;
-}
-
-export class VirtualDriver implements Driver {
-  readonly name = "sim";
-  readonly coresUp: number;
-  readonly #machine: Machine;
-  readonly #random: Random;
+export class VirtualDriver extends SteppedDriver<SteppedCore> {
   readonly #costs: SimCosts;
-  readonly #cores: VirtualCore[] = [];
   /** Per stream: the last sequence whose end is not after now. */
   readonly #seen: number[] = [];
   #host: CoreExports | undefined;
   #times: Float64Array = new Float64Array(0);
-  #timers: Timer[] = [];
-  #time = 0;
   #pollUs = 1;
   /** Waits that time out up to here have had a core woken for them: a stopped stream's stays. */
   #passed = -1;
   /** A timer has fired in this turn. */
   #fired = false;
-  #scheduled = false;
-  #stopped = false;
 
   constructor(machine: Machine, cores: number, seed: number, costs: SimCosts) {
-    this.#machine = machine;
-    this.coresUp = cores;
-    this.#random = new Random(seed);
+    super(machine, cores, seed);
     this.#costs = costs;
   }
-
-  readonly now = (): number => this.#time;
 
   /** The host's instance as the machine uses it: a fence is what has ended by now, and a step is one of the simulation. */
   view(core: CoreExports): CoreExports {
@@ -77,74 +51,55 @@ export class VirtualDriver implements Driver {
     };
   }
 
-  start(): void {
-    const { memory } = this.#machine;
+  override start(): void {
+    const { memory } = this.machine;
     this.#times = new Float64Array(memory.buffer);
     this.#times.set(this.#costs.bandwidths, (Layout.HEADER + Header.BANDWIDTHS) >> 3);
     this.#times[(Layout.HEADER + Header.TASK_COST) >> 3] = this.#costs.taskUs;
     for (let index = 0; index < this.coresUp; index++) {
-      this.#machine.giveScratch(index, SCRATCH_BYTES);
-      const core = instantiate(memory, this.now, this.#machine.kernels.module);
+      this.machine.giveScratch(index, SCRATCH_BYTES);
+      const core = instantiate(memory, this.now, this.machine.kernels.module);
       core.bindCore(index);
       core.setCoreTime(0);
-      this.#cores.push({ core, index, asleep: false, bell: 0 });
+      this.cores.push({ core, index, asleep: false, bell: 0 });
     }
   }
 
-  async ready(): Promise<void> {}
-
-  kick(): void {
-    if (!this.#scheduled && !this.#stopped) {
-      this.#scheduled = true;
-      setImmediate(this.#pump);
-    }
-  }
-
-  watch(): void {
-    this.kick();
-  }
-
-  readonly #pump = (): void => {
-    this.#scheduled = false;
-    if (this.#stopped) {
-      return;
-    }
+  protected override turn(): boolean {
     this.#look();
     let moved = true;
     this.#fired = false;
     // Whoever is called back has the chance to go on at that very time: a turn ends with the first callback.
-    for (let event = 0; moved && !this.#fired && event < SLICE_EVENTS && this.#machine.completions.poll() === 0; event++) {
+    for (let event = 0; moved && !this.#fired && event < SLICE_EVENTS && this.machine.completions.poll() === 0; event++) {
       moved = this.#advance(NEVER);
     }
-    this.#machine.progress();
-    if (moved) {
-      this.kick();
-    }
-  };
+    this.machine.progress();
+    return moved;
+  }
 
   /** The bell of the cores, and words that the host has written: sleeping cores look again, at the host's time. */
   #look(): void {
-    const bell = this.#bell();
-    for (const one of this.#cores) {
-      if (one.asleep && (one.bell !== bell || this.#hasPolled() || this.#machine.hasReadyStreams())) {
+    const bell = this.bell();
+    for (const one of this.cores) {
+      if (one.asleep && (one.bell !== bell || this.hasPolled() || this.machine.hasReadyStreams())) {
         this.#wake(one);
       }
     }
   }
 
-  #wake(one: VirtualCore): void {
+  #wake(one: SteppedCore): void {
     one.asleep = false;
-    one.core.setCoreTime(Math.max(one.core.coreTime(), this.#time));
-    this.#mark(one.index, false);
+    one.core.setCoreTime(Math.max(one.core.coreTime(), this.time));
+    this.mark(one.index, false);
   }
 
   /** The next event, if it is not after `limit`: a task's end becomes visible, a timer fires, a wait times out, or a core steps. False: there is none. */
   #advance(limit: number): boolean {
     const core = this.#lowest();
-    const step = core === undefined ? NEVER : Math.max(this.#time, core.core.coreTime());
+    const step = core === undefined ? NEVER : Math.max(this.time, core.core.coreTime());
     const end = this.#nextEnd();
-    const timer = this.#timers[0]?.at ?? NEVER;
-    const deadline = this.#cores.some(({ asleep }) => asleep) ? this.#deadline() : NEVER;
+    const timer = this.timerAt;
+    const deadline = this.cores.some(({ asleep }) => asleep) ? this.#deadline() : NEVER;
     const next = Math.min(step, end, timer, deadline);
     if (next === NEVER || next > limit) {
       return false;
@@ -155,7 +110,7 @@ export class VirtualDriver implements Driver {
     }
     if (timer === next) {
       this.#fired = true;
-      this.#timers.shift()!.fire();
+      this.fireTimer();
     } else if (core !== undefined && step === next) {
       this.#step(core);
     } else {
@@ -165,34 +120,34 @@ export class VirtualDriver implements Driver {
     return true;
   }
 
-  #step(one: VirtualCore): void {
-    const did = this.#machine.guard(one.core, () => one.core.step(1));
+  #step(one: SteppedCore): void {
+    const did = this.machine.guard(one.core, () => one.core.step(1));
     if (did === 0) {
       one.asleep = true;
-      one.bell = this.#bell();
-      this.#mark(one.index, true);
+      one.bell = this.bell();
+      this.mark(one.index, true);
       return;
     }
     this.#look();
   }
 
   #setTime(time: number): void {
-    this.#time = Math.max(this.#time, time);
-    this.#host?.setCoreTime(this.#time);
+    this.time = Math.max(this.time, time);
+    this.#host?.setCoreTime(this.time);
   }
 
   /** Of the cores that are awake, the one whose time is lowest; the seed decides between equals. */
-  #lowest(): VirtualCore | undefined {
-    let found: VirtualCore | undefined;
+  #lowest(): SteppedCore | undefined {
+    let found: SteppedCore | undefined;
     let lowest = NEVER;
     let equals = 0;
-    for (const one of this.#cores) {
-      const time = one.asleep ? NEVER : Math.max(this.#time, one.core.coreTime());
+    for (const one of this.cores) {
+      const time = one.asleep ? NEVER : Math.max(this.time, one.core.coreTime());
       if (time < lowest) {
         found = one;
         lowest = time;
         equals = 1;
-      } else if (time === lowest && !one.asleep && this.#random.below(++equals) === 0) {
+      } else if (time === lowest && !one.asleep && this.random.below(++equals) === 0) {
         found = one;
       }
     }
@@ -201,7 +156,7 @@ export class VirtualDriver implements Driver {
 
   /** When a task ended, on the device; undefined if its slot is in use again, which the host cannot have caused before it saw the end. */
   #endOf(stream: number, sequence: number): number | undefined {
-    const { words } = this.#machine;
+    const { words } = this.machine;
     const at = (Layout.STREAMS + stream * Stream.SIZE) >> 2;
     const slot = words[at + (Stream.RING >> 2)]! + (sequence & words[at + (Stream.MASK >> 2)]!) * Task.SIZE;
     return words[slot >> 2] === sequence >>> 0 ? this.#times[(slot + Task.DONE) >> 3] : undefined;
@@ -210,7 +165,7 @@ export class VirtualDriver implements Driver {
   #fence(stream: number): number {
     const retired = this.#host!.fence(stream);
     let seen = this.#seen[stream] ?? this.#firstSequence();
-    while (seen < retired && (this.#endOf(stream, seen + 1) ?? 0) <= this.#time) {
+    while (seen < retired && (this.#endOf(stream, seen + 1) ?? 0) <= this.time) {
       seen++;
     }
     this.#seen[stream] = seen;
@@ -219,18 +174,18 @@ export class VirtualDriver implements Driver {
 
   #firstSequence(): number {
     const at = (Layout.HEADER + Header.FIRST_SEQUENCE) >> 2;
-    const { words } = this.#machine;
+    const { words } = this.machine;
     return (words[at]! >>> 0) + words[at + 1]! * 2 ** 32;
   }
 
   /** The next time at which the host sees a task end. */
   #nextEnd(): number {
     let next = NEVER;
-    const high = this.#machine.words[(Layout.HEADER + Header.STREAM_HIGH) >> 2]!;
+    const high = this.machine.words[(Layout.HEADER + Header.STREAM_HIGH) >> 2]!;
     for (let stream = 0; stream < high; stream++) {
       const seen = this.#fence(stream);
       if (seen < this.#host!.fence(stream)) {
-        next = Math.min(next, this.#endOf(stream, seen + 1) ?? this.#time);
+        next = Math.min(next, this.#endOf(stream, seen + 1) ?? this.time);
       }
     }
     return next;
@@ -238,8 +193,8 @@ export class VirtualDriver implements Driver {
 
   /** When the first wait at the head of a stream times out, of those that no core has been woken for. */
   #deadline(): number {
-    const { words } = this.#machine;
-    if (!this.#hasPolled()) {
+    const { words } = this.machine;
+    if (!this.hasPolled()) {
       return NEVER;
     }
     let first = NEVER;
@@ -258,28 +213,10 @@ export class VirtualDriver implements Driver {
     return first;
   }
 
-  #hasPolled(): boolean {
-    return Atomics.load(this.#machine.words, (Layout.HEADER + Header.POLLED) >> 2) !== 0;
-  }
-
-  #bell(): number {
-    return Atomics.load(this.#machine.words, (Layout.HEADER + Header.BELL) >> 2);
-  }
-
-  #mark(index: number, asleep: boolean): void {
-    const word = (Layout.HEADER + Header.SLEEPERS + (index >> 5) * 4) >> 2;
-    const bit = 1 << (index & 31);
-    if (asleep) {
-      Atomics.or(this.#machine.words, word, bit);
-    } else {
-      Atomics.and(this.#machine.words, word, ~bit);
-    }
-  }
-
   /** Somebody polls: a microsecond passes, and twice as much each time that nothing comes of it, so that a loop of polls ends soon. */
   #steps(budget: number): number {
     this.#look();
-    const end = this.#time + this.#pollUs;
+    const end = this.time + this.#pollUs;
     let did = 0;
     while (did < budget && this.#advance(end)) {
       did++;
@@ -291,8 +228,8 @@ export class VirtualDriver implements Driver {
     return did;
   }
 
-  block(stream: number, sequence: number, timeoutMs: number): boolean {
-    const end = this.#time + timeoutMs * 1000;
+  override block(stream: number, sequence: number, timeoutMs: number): boolean {
+    const end = this.time + timeoutMs * 1000;
     this.#pollUs = 1;
     this.#look();
     while (this.#fence(stream) < sequence) {
@@ -303,37 +240,18 @@ export class VirtualDriver implements Driver {
         }
         return this.#fence(stream) >= sequence;
       }
-      this.#machine.completions.poll();
+      this.machine.completions.poll();
     }
     return true;
   }
 
   /** Whether anything will happen by itself. */
   #hasFuture(): boolean {
-    return this.#lowest() !== undefined || Math.min(this.#nextEnd(), this.#deadline(), this.#timers[0]?.at ?? NEVER) !== NEVER;
-  }
-
-  timer(delayMs: number, fire: () => void): () => void {
-    const timer = { at: this.#time + delayMs * 1000, fire };
-    this.#timers.push(timer);
-    this.#timers.sort((a, b) => a.at - b.at);
-    this.kick();
-    return () => {
-      this.#timers = this.#timers.filter((other) => other !== timer);
-    };
+    return this.#lowest() !== undefined || Math.min(this.#nextEnd(), this.#deadline(), this.timerAt) !== NEVER;
   }
 
   /** The heart beats: a word that the host itself has written is seen now. */
-  check(): void {
+  override check(): void {
     this.kick();
-  }
-
-  async stop(): Promise<void> {
-    this.#stopped = true;
-  }
-
-  /** Sum of what the cores' records count, for tests. */
-  tiles(): number[] {
-    return this.#cores.map(({ index }) => this.#machine.words[(Layout.CORES + index * Core.SIZE + Core.TILES) >> 2]!);
   }
 }

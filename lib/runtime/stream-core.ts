@@ -312,6 +312,11 @@ export class StreamCore {
     }
   }
 
+  /** Whether `report` would find nothing. */
+  get isClean(): boolean {
+    return this.device.beforeReport.size === 0 && !this.context.latched && Atomics.load(this.machine.words, this.#at + (Stream.ERROR >> 2)) === 0;
+  }
+
   forgetErrors(): void {
     Atomics.store(this.machine.words, this.#at + (Stream.ERROR >> 2), 0);
     this.#reported = this.machine.core.fence(this.index);

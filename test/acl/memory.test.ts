@@ -84,11 +84,23 @@ describe("allocation", () => {
     expect(acl.get_recent_err_msg()).toContain("looks like a host pointer");
     expect(rt.free_host(address)).toBe(107000);
     expect(rt.free(12345)).toBe(107000);
-    ok(rt.memset_async(address, 100, 3, 100, 0));
+    ok(rt.memset(address + 8, 92, 1, 92));
+    expect(rt.memset(address + 8, 93, 1, 93)).toBe(107000);
+    const seen = ok(rt.malloc_host(8));
+    const view = util.ptr_to_view(seen, 8).fill(0);
+    ok(rt.value_write(seen, 1, 0, 0));
+    expect(view[0]).toBe(0);
     ok(rt.free_with_dev_sync(address));
+    expect(view[0]).toBe(1); // it has waited
+    ok(rt.value_write(seen, 2, 0, 0));
     expect(rt.free(address)).toBe(107000);
     expect(acl.get_recent_err_msg()).toContain("freed before");
+    expect(rt.memset(address + 8, 8, 1, 8)).toBe(107000); // it was good before, and is not any more
+    const again = ok(rt.malloc(40, 0));
+    expect([again, rt.memset(again + 8, 32, 1, 32), rt.memset(again + 8, 33, 1, 33)]).toEqual([address, 0, 107000]);
+    ok(rt.free(again));
     ok(rt.free_host_with_dev_sync(host));
+    expect(view[0]).toBe(2);
     expect(rt.free_host(host)).toBe(107000);
   });
 

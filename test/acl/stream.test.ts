@@ -65,6 +65,24 @@ describe("making and ending", () => {
     expect(codeOf(rt.create_stream_with_config(0, 64))).toBe(107000);
   });
 
+  test("what was queued on a stream of higher priority runs first, in whatever order it came; priorities may change", () => {
+    covers("rt.create_stream_with_config", "rt.set_stream_attribute");
+    start({ cores: 1 });
+    ok(rt.set_device(0));
+    const target = word();
+    const [low, high] = [ok(rt.create_stream_with_config(7, 0)), ok(rt.create_stream_with_config(0, 0))];
+    /** The stream that wrote last. */
+    const last = (...order: readonly number[]): number => {
+      for (const stream of order) ok(target.write(stream === low ? 7 : 1, stream));
+      ok(rt.synchronize_device());
+      return target.read() === 7 ? low : high;
+    };
+    expect([last(low, high), last(high, low)]).toEqual([low, low]);
+    ok(rt.set_stream_attribute(low, 5, { priority: 0 }));
+    ok(rt.set_stream_attribute(high, 5, { priority: 6 }));
+    expect([last(low, high), last(high, low)]).toEqual([high, high]);
+  });
+
   test("a stream from a configuration handle", () => {
     covers("rt.create_stream_config_handle", "rt.set_stream_config_opt", "rt.create_stream_v2", "rt.destroy_stream_config_handle");
     start();
@@ -128,7 +146,10 @@ describe("making and ending", () => {
     expect(rt.synchronize_stream(stream)).toBe(0);
     expect(ok(rt.stream_query(stream))).toBe(0);
     expect(target.read()).toBe(0);
-    ok(rt.persistent_task_clean(stream));
+    for (let round = 0; round < 3; round++) {
+      ok(rt.persistent_task_clean(stream));
+      for (let i = 0; i < 200; i++) ok(target.write(2, stream)); // more than the stream holds, all in all
+    }
     expect(rt.persistent_task_clean(0)).toBe(107000);
     ok(rt.destroy_stream(stream));
     expect(target.read()).toBe(0);

@@ -3,6 +3,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { acl } from "npurt/acl";
+import { deviceIfOpen } from "../../dist/lib/acl/devices";
 import { SOC_PROFILES } from "../../dist/lib/acl/soc";
 import { codeOf, configFile, covers, finish, ok, start } from "./harness";
 
@@ -167,6 +168,9 @@ describe("facts", () => {
     expect(rate).toMatchObject({ cube_utilization: -1, vector_utilization: -1 });
     expect(rate.memory_utilization).toBeGreaterThan(50);
     expect(ok(rt.query_device_status(0))).toBe(0);
+    ok(rt.set_device(3));
+    deviceIfOpen(3)?.machine.lose("test");
+    expect([ok(rt.query_device_status(3)), ok(rt.query_device_status(0))]).toEqual([1, 0]);
     expect(ok(rt.device_get_uuid(0)).bytes).toHaveLength(16);
     expect(ok(rt.device_get_uuid(0))).not.toEqual(ok(rt.device_get_uuid(1)));
     expect(ok(rt.device_get_bare_tgid())).toBe(process.pid);

@@ -25,6 +25,16 @@ function checkShareType(type: number, what: string): void {
   }
 }
 
+/** What the three calls that set a white list have in common. */
+const WHITE_LIST = { returns: "ret", doc: "White list of processes. This process is the only one that can import." } as const;
+/** Calls that give a handle or an address. */
+const GIVES = { returns: "[value, ret]", none: 0 } as const;
+
+function exported(physical: number, flags: number, what: string): number {
+  checkFlags(flags, what);
+  return exportPhysical(physical, flags);
+}
+
 export const shareCalls = {
   ipc_mem_get_export_key: call({
     c: "aclrtIpcMemGetExportKey",
@@ -45,16 +55,14 @@ export const shareCalls = {
   ipc_mem_set_import_pid: call({
     c: "aclrtIpcMemSetImportPid",
     args: [text("key"), list("pids", integer)],
-    returns: "ret",
-    doc: "White list of processes. This process is the only one that can import.",
+    ...WHITE_LIST,
     run: (key, pids): void => allowKey(key, pids),
   }),
   ipc_mem_import_by_key: call({
     c: "aclrtIpcMemImportByKey",
     args: [text("key"), integer("flags")],
-    returns: "[value, ret]",
+    ...GIVES,
     doc: "Address of the memory, the same in every thread. A key of another process gives 207000.",
-    none: 0,
     run(key, flags) {
       const what = "ipc_mem_import_by_key";
       current(what);
@@ -72,31 +80,27 @@ export const shareCalls = {
   mem_export_to_shareable_handle: call({
     c: "aclrtMemExportToShareableHandle",
     args: [handle("handle"), integer("handleType"), integer("flags")],
-    returns: "[value, ret]",
+    ...GIVES,
     doc: "A number by which other threads of the process import physical memory. Flag 1: everybody may, without a white list.",
-    none: 0,
     run(physical, type, flags) {
       const what = "mem_export_to_shareable_handle";
-      checkFlags(flags, what);
       if (type !== 0) {
         throw invalidParam(`${what}: handleType is ${type}; pass 0 (none)`);
       }
-      return exportPhysical(physical, flags);
+      return exported(physical, flags, what);
     },
   }),
   mem_set_pid_to_shareable_handle: call({
     c: "aclrtMemSetPidToShareableHandle",
     args: [integer("shareableHandle"), list("pids", integer)],
-    returns: "ret",
-    doc: "White list of processes. This process is the only one that can import.",
+    ...WHITE_LIST,
     run: (shareable, pids): void => allowPhysical(shareable, pids),
   }),
   mem_import_from_shareable_handle: call({
     c: "aclrtMemImportFromShareableHandle",
     args: [integer("shareableHandle"), integer("deviceId")],
-    returns: "[value, ret]",
+    ...GIVES,
     doc: "A handle of the memory, to be mapped and freed. A number of another process gives 207000.",
-    none: 0,
     run(shareable, id) {
       current("mem_import_from_shareable_handle");
       return importPhysical(shareable, physicalIndex(id, "mem_import_from_shareable_handle"));
@@ -105,21 +109,18 @@ export const shareCalls = {
   mem_export_to_shareable_handle_v2: call({
     c: "aclrtMemExportToShareableHandleV2",
     args: [handle("handle"), integer("flags"), integer("shareType")],
-    returns: "[value, ret]",
+    ...GIVES,
     doc: "The same with a type: 1 (default). Type 2 (fabric) goes between servers and gives 207000.",
-    none: 0,
     run(physical, flags, type) {
       const what = "mem_export_to_shareable_handle_v2";
-      checkFlags(flags, what);
       checkShareType(type, what);
-      return exportPhysical(physical, flags);
+      return exported(physical, flags, what);
     },
   }),
   mem_set_pid_to_shareable_handle_v2: call({
     c: "aclrtMemSetPidToShareableHandleV2",
     args: [integer("shareableHandle"), integer("shareType"), list("pids", integer)],
-    returns: "ret",
-    doc: "White list of processes. This process is the only one that can import.",
+    ...WHITE_LIST,
     run(shareable, type, pids): void {
       checkShareType(type, "mem_set_pid_to_shareable_handle_v2");
       allowPhysical(shareable, pids);
@@ -128,9 +129,8 @@ export const shareCalls = {
   mem_import_from_shareable_handle_v2: call({
     c: "aclrtMemImportFromShareableHandleV2",
     args: [integer("shareableHandle"), integer("shareType"), integer("flags")],
-    returns: "[value, ret]",
+    ...GIVES,
     doc: "A handle of the memory on the current device, to be mapped and freed. flags is reserved (0).",
-    none: 0,
     run(shareable, type, flags) {
       const what = "mem_import_from_shareable_handle_v2";
       checkShareType(type, what);
@@ -159,9 +159,8 @@ export const shareCalls = {
   host_register: call({
     c: "aclrtHostRegister",
     args: [pointer("ptr"), integer("size"), integer("type")],
-    returns: "[value, ret]",
+    ...GIVES,
     doc: "A device address of pinned host memory: the same bytes, no copy. A JavaScript buffer gives 207000: its memory is not the device's.",
-    none: 0,
     run(ptr, size, type) {
       const what = "host_register";
       const { device } = current(what);
@@ -199,9 +198,8 @@ export const shareCalls = {
   host_get_device_pointer: call({
     c: "aclrtHostGetDevicePointer",
     args: [pointer("ptr"), integer("flag")],
-    returns: "[value, ret]",
+    ...GIVES,
     doc: "Device address of registered host memory.",
-    none: 0,
     run(ptr, flag) {
       if (flag !== 0) {
         throw invalidParam(`host_get_device_pointer: flag is ${flag}; it is reserved, pass 0`);
