@@ -95,7 +95,11 @@ export class Machine extends Submitter {
     const memory = takeMemory(options.memoryBytes);
     const machine = new Machine(memory, options, kernels, true);
     machine.core.format(memory.buffer.byteLength / 65536, options.cores, options.device, options.firstSequence);
-    machine.#equip(options.driver === "inline" ? 0 : WORKER_LIMIT + machine.thread);
+    machine.#giveMailbox();
+    // An attached thread runs no device code: it may be terminated at any moment, and what it held by then would stand still for ever.
+    const core = options.driver === "inline" ? 0 : WORKER_LIMIT + machine.thread;
+    machine.giveScratch(core, SCRATCH_BYTES);
+    machine.core.bindCore(core);
     if (options.traceRecords > 0) {
       machine.#startTrace(options.traceRecords);
     }
@@ -117,7 +121,7 @@ export class Machine extends Submitter {
     }
     const rest = { firstSequence: 0, seed: 0, faults: {}, spinUs: 20, watchdogMs: 1000, traceRecords: 0, memoryBytes: 0 };
     const machine = new Machine(token.memory, { device: token.device, driver: "threads", cores: 0, ...rest }, token.kernels, false);
-    machine.#equip(WORKER_LIMIT + machine.thread);
+    machine.#giveMailbox();
     open.add(machine);
     hookExit();
     return machine;
@@ -132,14 +136,11 @@ export class Machine extends Submitter {
     return { memory: this.memory, module: coreModule(), kernels: this.kernels, device: this.device, abi: ABI_VERSION };
   }
 
-  /** Gives this thread its mailbox and the right to run device code as core `core`. */
-  #equip(core: number): void {
+  #giveMailbox(): void {
     const mailbox = (Layout.THREADS + this.thread * Thread.SIZE + Thread.MAILBOX) >> 2;
     if (this.words[mailbox] === 0) {
       this.words[mailbox] = this.allocate(MAILBOX_BYTES, PoolTag.SCRATCH, "a host thread's mailbox");
     }
-    this.giveScratch(core, SCRATCH_BYTES);
-    this.core.bindCore(core);
   }
 
   /** Gives core record `core` its scratch; a record that had a core before keeps what it has. */

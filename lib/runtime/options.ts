@@ -21,7 +21,7 @@ export interface DeviceOptions {
    * host to host), and what every task takes at least; a program takes what its compiler expects. Event times and time-outs are of that clock.
    */
   readonly costs?: { readonly bandwidths: readonly [number, number, number, number]; readonly taskUs: number };
-  /** A program estimated to run shorter than this many nanoseconds is run by its caller, since waking a core costs more. Default 100,000; 0 switches it off. */
+  /** A program estimated to run shorter than this many nanoseconds is run by the thread that opened the device, since waking a core costs more. Default 100,000; 0 switches it off. */
   readonly helpBelowNs?: number;
   /** A kernel that runs longer than this many milliseconds is stopped, and its core replaced if need be; waiting for a processor does not count. Default 10,000. */
   readonly watchdogMs?: number;

@@ -18,11 +18,11 @@ const HELP_WHILE_BOOTING_NS = 20e6;
 /** Without other cores, a program this short is not worth a turn of the event loop. */
 const HELP_INLINE_NS = 1e6;
 
-/** Programs estimated below this many nanoseconds are run by their caller. */
+/** Programs estimated below this many nanoseconds are run by their caller, if it opened the device. */
 function helpLimitNs(stream: StreamCore): number {
-  const { driver } = stream.machine;
+  const { driver, opener } = stream.machine;
   const asked = stream.device.options.helpBelowNs;
-  if (asked === 0 || driver.name === "sim") {
+  if (asked === 0 || driver.name === "sim" || !opener) {
     return 0;
   }
   if (driver.name === "inline") {

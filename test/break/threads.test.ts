@@ -55,3 +55,24 @@ test("a token that outlives its device meets no other device", async () => {
     expect(() => Device.attach({ ...token, memory })).toThrow(AclError);
   }
 });
+
+test("threads that are terminated in the middle of runs leave the stream that they shared, and the device, at work", async () => {
+  const device = await Device.open({ cores: 2, memoryBytes: 128 * 2 ** 20 });
+  const stream = device.createStream();
+  const model = path.resolve(__dirname, "../../examples/digits/digits.onnx");
+  for (let round = 0; round < 12; round++) {
+    const runs = new Int32Array(new SharedArrayBuffer(4));
+    const runner = thread(
+      `const { Executor, Tensor } = require(${NPURT});
+       const device = Device.attach(workerData.device), stream = Stream.attach(device, workerData.stream);
+       const executor = await Executor.load(workerData.model, { device, shapes: { image: [1, 1, 28, 28] } });
+       for (;;) { await executor.run({ image: Tensor.zeros("float32", [1, 1, 28, 28]) }, { stream }); Atomics.add(workerData.runs, 0, 1); }`,
+      { device: device.share(), stream: stream.share(), model, runs },
+    );
+    while (Atomics.load(runs, 0) < 10 + round) await new Promise((resolve) => setTimeout(resolve, 1));
+    await runner.terminate();
+    stream.nop();
+    await stream.synchronize({ timeoutMs: 20_000 });
+  }
+  await device.close();
+}, 120_000);
