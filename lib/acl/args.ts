@@ -12,6 +12,8 @@ export interface Arg<T> {
   readonly name: string;
   readonly type: string;
   readonly optional: boolean;
+  /** Any safe integer passes as it is: most arguments are such, and need no call to be told. */
+  readonly takesIntegers?: boolean;
   /** @throws AclError 100000 */
   check(value: unknown, call: string): T;
 }
@@ -62,10 +64,10 @@ function whole(value: unknown): number | undefined {
 }
 
 /** A whole number. */
-export const integer = (name: string): Arg<number> => arg(name, "an integer", whole);
+export const integer = (name: string): Arg<number> => ({ ...arg(name, "an integer", whole), takesIntegers: true });
 
 /** An integer handle; 0 is the null handle. */
-export const handle = (name: string): Arg<number> => arg(name, "an integer handle", whole);
+export const handle = (name: string): Arg<number> => ({ ...arg(name, "an integer handle", whole), takesIntegers: true });
 
 /** A 64-bit word: an integer, or a BigInt where a number is not exact. */
 export const word64 = (name: string): Arg<number | bigint> =>
@@ -76,8 +78,10 @@ export const real = (name: string): Arg<number> => arg(name, "a number", (value)
 export const text = (name: string): Arg<string> => arg(name, "a string", (value) => (typeof value === "string" ? value : undefined));
 
 /** An address as a number, or a typed array that stands for its own bytes. */
-export const pointer = (name: string): Arg<Pointer> =>
-  arg<Pointer>(name, "an address or a typed array", (value) => (ArrayBuffer.isView(value) ? value : whole(value)));
+export const pointer = (name: string): Arg<Pointer> => ({
+  ...arg<Pointer>(name, "an address or a typed array", (value) => (ArrayBuffer.isView(value) ? value : whole(value))),
+  takesIntegers: true,
+});
 
 export const bytes = (name: string): Arg<ArrayBufferView> =>
   arg(name, "a Buffer or typed array", (value) => (ArrayBuffer.isView(value) ? value : undefined));

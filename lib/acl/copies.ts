@@ -115,7 +115,10 @@ export function copyAsync(target: Pointer, most: number, source: Pointer, count:
   const from = resolve(source, count, `${what}: source`);
   const actual = checkAsync(to, from, kind, what);
   checkPeers(to, from, what);
-  if (isOutside(stream, to) || isOutside(stream, from)) {
+  if (to.device === undefined || from.device === undefined) {
+    syncStream(stream, Number.POSITIVE_INFINITY, what);
+    copyNow(to, from, count);
+  } else if (isOutside(stream, to) || isOutside(stream, from)) {
     copyOutside(stream, [to, from], () => copyNow(to, from, count), what);
   } else if (count > 0 && to.offset !== from.offset) {
     submitTask(stream, what, TaskOp.COPY | (DIRECTIONS[actual] << 8), to.offset, from.offset, count);

@@ -47,6 +47,30 @@ function forgetDead(): void {
   ranges.splice(0, ranges.length, ...live);
 }
 
+/**
+ * The range that was asked for last, with its view held, for the rest of the event loop's turn: that is how long asking a WeakRef holds it too, but each
+ * asking costs as much as a copy of 10 KB.
+ */
+let latest: { readonly range: Range; readonly memory: Uint8Array } | undefined;
+
+function latestOr(address: number): typeof latest {
+  if (latest !== undefined && address >= latest.range.start && address < latest.range.start + latest.range.sizeBytes) {
+    return latest;
+  }
+  const range = rangeOf(address);
+  const memory = range?.view.deref();
+  if (range === undefined || memory === undefined) {
+    return undefined;
+  }
+  if (latest === undefined) {
+    setImmediate(() => {
+      latest = undefined;
+    }).unref();
+  }
+  latest = { range, memory };
+  return latest;
+}
+
 function rangeOf(address: number): Range | undefined {
   let low = 0;
   let high = ranges.length;
@@ -63,13 +87,13 @@ function rangeOf(address: number): Range | undefined {
 
 /** The buffer behind `address` and the offset in it. @throws AclError 107000 if `sizeBytes` from there are not all there */
 export function hostMemory(address: number, sizeBytes: number, what: string): { readonly memory: Uint8Array; readonly offset: number } {
-  const range = rangeOf(address);
-  const memory = range?.view.deref();
-  if (range === undefined || memory === undefined) {
+  const found = latestOr(address);
+  if (found === undefined) {
     throw invalidParam(
       `${what}: 0x${address.toString(16)} points to a JavaScript buffer that is gone; keep the buffer as long as its address is in use`,
     );
   }
+  const { range, memory } = found;
   const offset = address - range.start;
   if (offset + sizeBytes > memory.byteLength) {
     const over = offset + sizeBytes - memory.byteLength;

@@ -119,7 +119,10 @@ function bindOne(name: string, entry: Call): (...args: unknown[]) => unknown {
         throw wrongCount(label, entry, least, given.length);
       }
       for (let at = 0; at < args.length; at++) {
-        given[at] = args[at]!.check(given[at], label);
+        const arg = args[at]!;
+        if (arg.takesIntegers !== true || !Number.isSafeInteger(given[at])) {
+          given[at] = arg.check(given[at], label);
+        }
       }
       checked = true;
       const value = entry.run(...given);
