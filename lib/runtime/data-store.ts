@@ -5,6 +5,8 @@ import { PoolTag } from "../host/layout";
 import type { Machine } from "../host/machine";
 
 const PIECE_BYTES = 1 << 20;
+/** Below it, a first model is loaded before the addon would be: a cold start does not pay for it. */
+const ADDON_BYTES = 1 << 18;
 /** Longest stretch of copying between two turns of the event loop, about. */
 const TURN_MS = 4;
 
@@ -64,7 +66,11 @@ export class DataStore {
 
   #copy(bytes: Uint8Array, offsetBytes: number): void {
     const at = this.#address + offsetBytes;
-    copyBytes(this.#machine.bytes.subarray(at, at + bytes.length), bytes);
+    if (bytes.length < ADDON_BYTES) {
+      this.#machine.bytes.set(bytes, at);
+    } else {
+      copyBytes(this.#machine.bytes.subarray(at, at + bytes.length), bytes);
+    }
   }
 
   #reserve({ dataBytes }: CompileResult): void {
