@@ -6,7 +6,8 @@ import { disassemble } from "../program/disassemble";
 import { deviceAddress, hostAddress } from "../runtime/address";
 import { ContextCore } from "../runtime/context-core";
 import { type DeviceCore, openDevices } from "../runtime/device-core";
-import type { Model, ModelEntry } from "../runtime/model";
+import type { Model } from "../runtime/model";
+import type { ModelEntry } from "../runtime/model-entries";
 import { formatBytes, table } from "./output";
 
 /** Allocations that a table of memory names, largest first. */
@@ -95,6 +96,7 @@ export async function programsView(wanted: (model: Model) => boolean): Promise<s
   const models = await Promise.all([...openDevices.values()].flatMap((core) => [...(core.models as Set<ModelEntry>)].map(({ loading }) => loading)));
   return models
     .filter(wanted)
+    .flatMap(({ name, device, latest, info }) => (latest === undefined ? [] : [{ name, device, latest, info }]))
     .map(({ name, device, latest, info }) => `${name} on device ${device.index}\n${disassemble(latest.program.image, info.inputs.length).trimEnd()}`)
     .join("\n\n");
 }

@@ -11,7 +11,7 @@ import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { invalidHandle } from "../errors/make";
 import type { importOnnx } from "../import/onnx/model";
-import { Executor, type LoadOptions } from "../runtime/executor";
+import { Executor, loadExecutor, type LoadOptions } from "../runtime/executor";
 import { checkFeeds } from "../runtime/feeds";
 import type { Tensor } from "../runtime/tensor";
 import type { withValues } from "./specialize";
@@ -74,7 +74,7 @@ export class LoadedModel {
   /** @throws AclError as Executor.load, unless what it says may change with what is fed */
   static async load(source: ModelSource, options: LoadOptions): Promise<LoadedModel> {
     try {
-      const executor = await Executor.load(source, options);
+      const executor = await loadExecutor(source, options, false);
       return new LoadedModel(executor.metadata, options, executor, undefined);
     } catch (error) {
       const staged = error instanceof AclError && (await inStages(source, options).catch((other) => notTyped(other)));

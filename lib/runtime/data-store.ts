@@ -12,7 +12,7 @@ const TURN_MS = 4;
 
 export class DataStore {
   readonly #machine: Machine;
-  readonly #known: Record<string, number> = {};
+  #known: Record<string, number> = {};
   #address = 0;
   #capacity = 0;
   #used = 0;
@@ -110,6 +110,8 @@ export class DataStore {
       this.#machine.release(this.#address);
       this.#address = 0;
       this.#capacity = 0;
+      this.#used = 0;
+      this.#known = {};
     }
   }
 }

@@ -38,7 +38,7 @@ export class DeviceCore {
   readonly index: number;
   readonly options: ResolvedOptions;
   readonly staging: Staging;
-  /** Each a `ModelEntry` (model.ts); each counts its handles and leaves when it has none. */
+  /** Each a `ModelEntry`; each counts its handles and leaves when it has none. */
   readonly models = new Set<unknown>();
   /** Give back what this thread's models hold, for a thread that lets go of a device which others go on using. */
   readonly closers = new Set<() => void>();

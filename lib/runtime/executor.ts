@@ -23,7 +23,7 @@ export type { Feeds, LoadProgress, Results } from "./types";
 export interface LoadOptions {
   /** Where to run. Default: the device of the current context (see `context.run`), else the open one with the lowest number, else one is opened. */
   readonly device?: Device;
-  /** Dims of the inputs whose dims the model leaves open. Other shapes are compiled when they are first fed. */
+  /** Dims of the inputs whose dims the model leaves open; without any they count as 1, where that can be. Other shapes are compiled when they are first fed. */
   readonly shapes?: Readonly<Record<string, readonly number[]>>;
   /** Runs per shape that may be in flight at once, 1 to 64; further ones wait their turn. Default 4. */
   readonly frames?: number;
@@ -76,25 +76,12 @@ export class Executor {
 
   /**
    * Loads an ONNX model from a file or from bytes, compiles it, and puts it on the device. The event loop is not blocked.
-   * Executors of the same model and options on one device share its data and programs.
+   * Executors of the same model and options on one device share its data and programs. A model whose open dims cannot be 1 is compiled when first run.
    * @throws AclError 100003 if the file cannot be read, 100013 for a damaged model, 100024 listing every unsupported node, 100017 for bad shapes,
    *   207001 if it does not fit the device, 107035 if the signal fires, 107000 for a bad option
    */
-  static async load(model: string | Uint8Array, options: LoadOptions = {}): Promise<Executor> {
-    checkOptions("Executor.load", options, LOAD_NAMES);
-    checkInteger("Executor.load", "frames", options.frames, 1, 64);
-    checkInteger("Executor.load", "programs", options.programs, 1, 1024);
-    checkLoadOptions(options);
-    if (options.signal?.aborted) {
-      throw aborted("Executor.load", options.signal.reason);
-    }
-    const reading = readModel(model, options.folder);
-    loadCompiler(); // while the file is read
-    const source = await reading;
-    const device = await deviceFor(options.device);
-    const kept = { frames: options.frames ?? 4, programs: options.programs ?? 16, disable: options.disable };
-    const control = { signal: options.signal, onProgress: options.onProgress };
-    return make.executor(await Model.load(device, source, kept, options.shapes, control));
+  static load(model: string | Uint8Array, options: LoadOptions = {}): Promise<Executor> {
+    return loadExecutor(model, options, true);
   }
 
   /** Name, producer, opsets and metadata that the model declares. */
@@ -117,7 +104,7 @@ export class Executor {
 
   /** Dims of the outputs for the shapes of the latest run (or load). */
   get outputShapes(): Readonly<Record<string, readonly number[]>> {
-    const { outputs } = this.#use().latest.program;
+    const { outputs } = this.#use().current.program;
     return Object.fromEntries(outputs.map(({ name, dims }) => [name, dims]));
   }
 
@@ -129,7 +116,7 @@ export class Executor {
     readonly regions: number;
     readonly imageBytes: number;
   } {
-    const { arenaBytes, costNs, instructionCount, regionCount, image } = this.#use().latest.program;
+    const { arenaBytes, costNs, instructionCount, regionCount, image } = this.#use().current.program;
     return { arenaBytes, costNs, instructions: instructionCount, regions: regionCount, imageBytes: image.length };
   }
 
@@ -159,8 +146,8 @@ export class Executor {
       const plain =
         currentOn(model.device) === undefined &&
         (options === undefined ||
-          (options !== null && options.stream === undefined && options.signal === undefined && isObject(outputs) && variant.fits(outputs)));
-      if (!plain || feeds === null || typeof feeds !== "object" || !variant.matches(feeds)) {
+          (options !== null && options.stream === undefined && options.signal === undefined && isObject(outputs) && variant?.fits(outputs)));
+      if (!plain || variant === undefined || feeds === null || typeof feeds !== "object" || !variant.matches(feeds)) {
         return this.#runWith(model, feeds, options === undefined ? {} : options);
       }
       const frame = variant.take();
@@ -268,7 +255,7 @@ export class Executor {
     model.hold();
     try {
       const { shapes, signal } = options;
-      const variant = shapes === undefined ? model.latest : await model.variantFor(model.complete(shapes), { signal, onProgress: undefined });
+      const variant = shapes === undefined ? model.current : await model.variantFor(model.complete(shapes), { signal, onProgress: undefined });
       const zeros = Object.fromEntries(variant.program.inputs.map(({ name, dtype, dims }) => [name, Tensor.zeros(dtype, dims)]));
       await Run.go(model, variant, zeros, { stream: undefined, signal, outputs: undefined });
     } finally {
@@ -279,7 +266,7 @@ export class Executor {
   /** A run with buffers of its own that `stream.launch` takes: nothing is copied. For the shapes of the latest run (or load). */
   prepare(): PreparedRun {
     const model = this.#use();
-    return make.prepared(model, model.latest.prepare());
+    return make.prepared(model, model.current.prepare());
   }
 
   /** Lets go of the model; memory goes back when its last executor does and no run is in flight. A second call does nothing. */
@@ -299,6 +286,24 @@ export class Executor {
   async [Symbol.asyncDispose](): Promise<void> {
     this.dispose();
   }
+}
+
+/** As `Executor.load`. Without `deferring`, a model that cannot be compiled for its shapes (open dims as 1) is an error at once. */
+export async function loadExecutor(model: string | Uint8Array, options: LoadOptions, deferring: boolean): Promise<Executor> {
+  checkOptions("Executor.load", options, LOAD_NAMES);
+  checkInteger("Executor.load", "frames", options.frames, 1, 64);
+  checkInteger("Executor.load", "programs", options.programs, 1, 1024);
+  checkLoadOptions(options);
+  if (options.signal?.aborted) {
+    throw aborted("Executor.load", options.signal.reason);
+  }
+  const reading = readModel(model, options.folder);
+  loadCompiler(); // while the file is read
+  const source = await reading;
+  const device = await deviceFor(options.device);
+  const kept = { frames: options.frames ?? 4, programs: options.programs ?? 16, disable: options.disable };
+  const control = { signal: options.signal, onProgress: options.onProgress };
+  return make.executor(await Model.load(device, source, kept, options.shapes, control, deferring));
 }
 
 /** Loads a frame and starts it on its own stream. A frame that could not be started goes back. */

@@ -10,6 +10,7 @@ import { keepCode } from "../packs";
 import { DataStore } from "./data-store";
 import type { DeviceCore } from "./device-core";
 import { signatureOf } from "./feeds";
+import { entryOf, type ModelEntry, turn } from "./model-entries";
 import type { ModelSource } from "./model-source";
 import type { LoadProgress, Shapes } from "./types";
 import { Variant } from "./variant";
@@ -50,42 +51,12 @@ const SMALL_BYTES = 256 * 1024;
 /** Weights are packed for the kernel build of the device. */
 const panelOf = ({ machine }: DeviceCore): number => PANEL_OF[machine.kernels.used];
 
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
-/** A model that is loaded or about to be, and what it was made from. */
-export interface ModelEntry {
-  readonly settings: string;
-  readonly bytes: Uint8Array;
-  readonly loading: Promise<Model>;
-}
-
-/** Bytes that are compared between two turns of the event loop: about a millisecond. */
-const COMPARE_PIECE = 4 << 20;
-
-async function sameBytes(one: Uint8Array, other: Uint8Array): Promise<boolean> {
-  for (let at = 0; at < one.length; at += COMPARE_PIECE) {
-    if (at > 0) {
-      await turn();
-    }
-    if (Buffer.compare(one.subarray(at, at + COMPARE_PIECE), other.subarray(at, at + COMPARE_PIECE)) !== 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/** The entry of the same bytes and options. If there is none, `add` makes one in the same turn, so that no other load comes between. */
-async function entryOf(models: ReadonlySet<ModelEntry>, settings: string, bytes: Uint8Array, add: () => ModelEntry): Promise<ModelEntry> {
-  for (const others = new Set<ModelEntry>(); ; ) {
-    const next = [...models].find((each) => each.settings === settings && each.bytes.length === bytes.length && !others.has(each));
-    if (next === undefined) {
-      return add();
-    }
-    if (await sameBytes(next.bytes, bytes)) {
-      return next;
-    }
-    others.add(next);
-  }
+/** What a model with open dims says of itself; undefined if it has none. */
+function openInfo({ bytes, folder }: ModelSource): ModelInfo | undefined {
+  const { importOnnx } = require("../import/onnx/model") as typeof import("../import/onnx/model");
+  const { modelInfo } = require("../compile/bind") as typeof import("../compile/bind");
+  const info = modelInfo(importOnnx(bytes, folder));
+  return info.inputs.some(({ dims }) => dims.some((dim) => typeof dim === "string")) ? info : undefined;
 }
 
 /** `work`, or 107035 as soon as `signal` fires; the work itself goes on for others that wait for it. */
@@ -129,6 +100,8 @@ export class Model {
   /** Compilations come one after the other: each appends to the data that the one before has left. */
   #turn: Promise<unknown> = Promise.resolve();
   #latest: Variant | undefined;
+  /** Why a model that was loaded without shapes has no program yet. */
+  #obstacle: AclError | undefined;
 
   private constructor(device: DeviceCore, source: ModelSource, options: ModelOptions, info: ModelInfo) {
     this.device = device;
@@ -146,18 +119,34 @@ export class Model {
     this.#dropIfUnused();
   };
 
-  /** The variant of the latest run: what the fast path tries. */
-  get latest(): Variant {
-    return this.#latest as Variant; // set before anybody has the model
+  /** The variant of the latest run: what the fast path tries. Undefined before the first run of a model that cannot be compiled with open dims of 1. */
+  get latest(): Variant | undefined {
+    return this.#latest;
   }
 
-  /** The model of `source` on `device`: the one that is there, or a new one. The caller holds it once. */
+  /** As `latest`. @throws AclError 100019 if nothing is compiled yet */
+  get current(): Variant {
+    if (this.#latest === undefined) {
+      throw new AclError(
+        100019,
+        `${this.name}: nothing is compiled yet, since the model's open dims cannot all be 1 (${this.#obstacle?.message}); run it once, or pass shapes to load or warmUp`,
+        { cause: this.#obstacle },
+      );
+    }
+    return this.#latest;
+  }
+
+  /**
+   * The model of `source` on `device`: the one that is there, or a new one. The caller holds it once. `deferring`: a model whose open dims cannot be 1
+   * waits for the shapes of its first run.
+   */
   static async load(
     device: DeviceCore,
     source: ModelSource,
     options: ModelOptions,
     shapes: Shapes | undefined,
     control: LoadControl,
+    deferring: boolean,
   ): Promise<Model> {
     const models = device.models as Set<ModelEntry>;
     const what = `load of ${source.name}`;
@@ -193,6 +182,8 @@ export class Model {
     try {
       if (shapes !== undefined) {
         model.#latest = await model.variantFor(model.complete(shapes), control);
+      } else if (model.#obstacle !== undefined && model.#latest === undefined && !deferring) {
+        throw model.#obstacle;
       }
       return model;
     } catch (error) {
@@ -219,7 +210,19 @@ export class Model {
     control: LoadControl,
   ): Promise<Model> {
     const disable = options.disable === undefined ? {} : { disable: options.disable };
-    const result = await compile(source, { panel: panelOf(device), ...disable, ...(shapes === undefined ? {} : { shapes }) }, control);
+    let result: CompileResult;
+    try {
+      result = await compile(source, { panel: panelOf(device), ...disable, ...(shapes === undefined ? {} : { shapes }) }, control);
+    } catch (error) {
+      const info = shapes === undefined && error instanceof AclError && error.code === 100021 ? openInfo(source) : undefined;
+      if (info === undefined) {
+        throw error;
+      }
+      device.check();
+      const model = new Model(device, source, options, info);
+      model.#obstacle = error as AclError;
+      return model;
+    }
     device.check();
     const model = new Model(device, source, options, result.info);
     await model.#take(result);

@@ -2,6 +2,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { AclError, Device, Executor, Tensor } from "npurt";
+import { model } from "../ops/models";
 import { failureOf, onEachDriver } from "./drivers";
 
 const file = path.join(__dirname, "../../examples/digits/digits.onnx");
@@ -61,6 +62,53 @@ test("executors of the same model share its data; the last one gives it back", a
   const again = await Executor.load(file, { device });
   await again.warmUp({ shapes: { [again.inputs[0]!.name]: [2, 1, 28, 28] } });
   await device.close();
+});
+
+/** Windows of two by two and a sum with a weight: no program for a picture of one pixel. */
+const pooled = model({
+  nodes: [
+    { op: "MaxPool", inputs: ["x"], outputs: ["p"], attributes: { kernel_shape: [2n, 2n], strides: [2n, 2n] } },
+    { op: "Add", inputs: ["p", "w"], outputs: ["y"] },
+  ],
+  inputs: [{ name: "x", dtype: "float32", dims: [1, 1, "height", "width"] }],
+  outputs: [{ name: "y", dtype: "float32", dims: [1, 1, "h", "w"] }],
+  constants: { w: { dtype: "float32", dims: [1], data: Float64Array.of(0.5) } },
+});
+
+onEachDriver("a model whose open dims cannot be 1 is compiled when it is first run", async (device) => {
+  const executor = await Executor.load(pooled, { device, programs: 2 });
+  expect(executor.inputs).toEqual([{ name: "x", dtype: "float32", dims: [1, 1, "height", "width"] }]);
+  const errors = [() => executor.program, () => executor.outputShapes, () => executor.prepare(), () => executor.warmUp()];
+  for (const each of errors) {
+    const { code, message } = await failureOf(each as () => Promise<unknown>);
+    expect({ code, message }).toEqual({ code: 100019, message: expect.stringMatching(/open dims.*window of \[2,2\].*pass shapes/) });
+  }
+  for (const [height, width] of [
+    [2, 4],
+    [4, 2],
+    [6, 2],
+    [2, 4],
+  ] as const) {
+    const x = new Tensor(
+      "float32",
+      [1, 1, height, width],
+      Float32Array.from({ length: height * width }, (_, i) => i),
+    );
+    const { y } = await executor.run({ x });
+    // The greatest of a window is its last.
+    const expected = Array.from({ length: (height * width) / 4 }, (_, i) => {
+      const [row, column] = [Math.floor(i / (width / 2)), i % (width / 2)];
+      return (2 * row + 1) * width + 2 * column + 1.5;
+    });
+    expect([...(y!.data as Float32Array)]).toEqual(expected);
+  }
+  expect(executor.outputShapes).toEqual({ y: [1, 1, 1, 2] });
+  expect((await failureOf(() => executor.run({ x: new Tensor("float32", [1, 1, 1, 1], Float32Array.of(1)) }))).code).toBe(100021);
+  expect((await failureOf(() => Executor.load(pooled, { device, shapes: { x: [1, 1, 1, 5] } }))).code).toBe(100021);
+  const other = await Executor.load(pooled, { device, programs: 2 });
+  other.dispose();
+  executor.dispose();
+  expect(device.info().usedBy).toMatchObject({ data: 0, program: 0, frame: 0, arena: 0 });
 });
 
 test("models that differ in one weight are different models, also when they are loaded at once", async () => {
