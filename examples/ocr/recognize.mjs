@@ -5,10 +5,12 @@ import { sample } from "./image.mjs";
 const HEIGHT = 48;
 /** Widths are rounded up to a multiple of this, so that lines of about the same length share a compiled program. */
 const MULTIPLE = 160;
+/** A longer line is squeezed: the network compares every position with every other, in memory that grows with the square of the width. */
+const MOST = 20 * MULTIPLE;
 
 /** {dims, data}: the rectangle of the picture, straightened, as high as the network wants it; the rest of the width stays 0. */
 export function recognitionInput(image, box) {
-  const width = Math.max(1, Math.round((HEIGHT * box.width) / box.height));
+  const width = Math.min(MOST, Math.max(1, Math.round((HEIGHT * box.width) / box.height)));
   const padded = Math.ceil(width / MULTIPLE) * MULTIPLE;
   const data = new Float32Array(3 * HEIGHT * padded);
   sample(image, box, width, HEIGHT, (value) => value / 127.5 - 1, data, padded);
