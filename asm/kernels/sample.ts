@@ -56,7 +56,9 @@ function axisTaps(at: usize, coordinate: f32, size: i32, mode: u32, border: u32,
   let x: f32 = corners ? (coordinate + 1) / 2 * <f32>(size - 1) : ((coordinate + 1) * <f32>size - 1) / 2;
   if (mode == SampleMode.NEAREST) x = nearest<f32>(x);
   if (x < low || x > high) {
-    if (border == Border.EDGE) x = x < 0 ? 0 : <f32>(size - 1);
+    // Taps of a cubic meet the border each for itself; further out they all stand on it.
+    if (border == Border.EDGE && mode == SampleMode.CUBIC) x = max<f32>(-3, min<f32>(<f32>(size + 2), x));
+    else if (border == Border.EDGE) x = x < 0 ? 0 : <f32>(size - 1);
     else if (border == Border.REFLECT) x = reflect(x, low, high);
   }
   if (mode == SampleMode.NEAREST) {
@@ -165,9 +167,9 @@ export function runRoiAlign(program: usize, instruction: usize, tile: u32, frame
       height = max<f32>(height, 1);
     }
     const binHeight = height / <f32>high, binWidth = width / <f32>wide;
-    // Bounded: a box of more samples than pixels gains nothing.
-    const down = asked != 0 ? asked : <u32>min<f32>(max<f32>(ceil<f32>(binHeight), 1), <f32>dim(source, 2));
-    const across = asked != 0 ? asked : <u32>min<f32>(max<f32>(ceil<f32>(binWidth), 1), <f32>dim(source, 3));
+    // Bounded work: a box four times as large as the picture lies mostly outside of it.
+    const down = asked != 0 ? asked : <u32>min<f32>(max<f32>(ceil<f32>(binHeight), 1), <f32>(4 * dim(source, 2)));
+    const across = asked != 0 ? asked : <u32>min<f32>(max<f32>(ceil<f32>(binWidth), 1), <f32>(4 * dim(source, 3)));
     const from = addressOf(source, frame) + <i32>picture * stride(source, 0);
     for (let bin: u32 = 0; bin < high * wide; bin++) {
       const row = bin / wide, column = bin - row * wide;

@@ -20,12 +20,13 @@ function* expandNodes(nodes: readonly Node[]): Generator<void, Node[]> {
       continue;
     }
     const { op, attributes } = resolve(node);
-    if (!op.expand) {
+    const expansion = new Expansion(node, inferNode);
+    const values = op.expand?.(expansion, nameInputs(op, node.inputs, describeNode(node)), attributes);
+    if (!values) {
       result.push(node);
       continue;
     }
-    const expansion = new Expansion(node, inferNode);
-    op.expand(expansion, nameInputs(op, node.inputs, describeNode(node)), attributes).forEach((value, index) => {
+    values.forEach((value, index) => {
       if (value) {
         expansion.give(index, value);
       }

@@ -60,7 +60,7 @@ export function tensor(dtype: DtypeName, dims: readonly number[], values: ArrayL
   return { dtype, dims, data };
 }
 
-/** The nearest value that `dtype` can hold: integers wrap, floats round to nearest even, bool is 0 or 1. */
+/** The nearest value that `dtype` can hold: integers wrap (what is no whole number of 53 bits saturates, NaN gives 0), floats round to nearest even. */
 export function roundTo(dtype: DtypeName, value: number): number {
   switch (dtype) {
     case "float64":
@@ -83,8 +83,19 @@ function wrap(dtype: DtypeName, value: number): number {
   if (Number.isSafeInteger(value) && bits === 32) {
     return isSigned(dtype) ? value | 0 : value >>> 0;
   }
+  if (!(Math.abs(value) <= Number.MAX_SAFE_INTEGER)) {
+    return Number(saturated(dtype, value));
+  }
   const whole = BigInt(Math.trunc(value));
   return Number(isSigned(dtype) ? BigInt.asIntN(bits, whole) : BigInt.asUintN(bits, whole));
+}
+
+/** A float as the nearest integer towards zero that `dtype` has; NaN gives 0. */
+export function saturated(dtype: DtypeName, value: number): bigint {
+  const bits = BigInt(DTYPES[dtype].bits);
+  const low = isSigned(dtype) ? -(1n << (bits - 1n)) : 0n;
+  const high = low + (1n << bits) - 1n;
+  return Number.isNaN(value) ? 0n : value >= Number(high) ? high : value <= Number(low) ? low : BigInt(Math.trunc(value));
 }
 
 const scratch = new DataView(new ArrayBuffer(8));

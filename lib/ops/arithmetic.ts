@@ -2,7 +2,7 @@
 import { AclError } from "../errors/acl-error";
 import { broadcast, broadcastStrides } from "../graph/dims";
 import { DTYPES, type DtypeName } from "../graph/dtype";
-import { elements, isFloat, isInteger, isSigned, roundTo, rowMajor, sizeOf, type Tensor, walk } from "../graph/tensor";
+import { elements, isFloat, isInteger, isSigned, roundTo, rowMajor, saturated, sizeOf, type Tensor, walk } from "../graph/tensor";
 import type { ConcreteType, Type } from "./define";
 
 /** A function on numbers, and the same on integers of any width where it differs. */
@@ -27,7 +27,7 @@ export function mapTensors(f: Arithmetic, inputs: readonly Tensor[], { dtype, di
       args[k] = Number(inputs[k]!.data[offsets[k]![i]!]);
     }
     const value = f.real(...args);
-    data[i] = data instanceof Float64Array ? roundTo(dtype, value) : BigInt(Math.trunc(value));
+    data[i] = data instanceof Float64Array ? roundTo(dtype, value) : saturated(dtype, value);
   }
   return { dtype, dims, data };
 }

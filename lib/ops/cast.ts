@@ -2,7 +2,7 @@
 import { AclError } from "../errors/acl-error";
 import { DTYPES, type DtypeName, dtypeName } from "../graph/dtype";
 import { fromSmall, isSmallFloat, toSmall } from "../graph/small-float";
-import { decode, elements, encode, isFloat, isInteger, isSigned, roundTo, type Tensor } from "../graph/tensor";
+import { decode, elements, encode, isFloat, isInteger, isSigned, roundTo, saturated, type Tensor } from "../graph/tensor";
 import type { View } from "../program/types";
 import { type ConcreteType, defineOp, int, required, string } from "./define";
 import type { Lowering, Operand } from "./lowering";
@@ -24,16 +24,13 @@ function castTo(dtype: DtypeName, value: number | bigint, fromFloat: boolean, sa
   if (isFloat(dtype)) {
     return roundTo(dtype, Number(value));
   }
-  const wide = BigInt(bits);
-  const low = isSigned(dtype) ? -(1n << (wide - 1n)) : 0n;
-  const high = low + (1n << wide) - 1n;
   let exact: bigint;
   if (fromFloat) {
     const real = Number(value);
     if (bits < 8) {
       return Number(castTo(dtype, castTo("int32", real, true, true), false, true));
     }
-    exact = Number.isNaN(real) ? 0n : real >= Number(high) ? high : real <= Number(low) ? low : BigInt(Math.trunc(real));
+    exact = saturated(dtype, real);
   } else {
     exact = isSigned(dtype) ? BigInt.asIntN(bits, BigInt(value)) : BigInt.asUintN(bits, BigInt(value));
   }

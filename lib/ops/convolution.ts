@@ -7,7 +7,7 @@ import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
 import type { Lowering } from "./lowering";
-import { plainFloats, packedFilter, winogradFilter } from "./packing";
+import { filterAtRunTime, packedFilter, plainFloats, winogradFilter } from "./packing";
 import { fixed, noise, ramp, rejects, sample } from "./sample";
 import { StripBuilder } from "./strip-builder";
 import { broadcastView, channelsLast, isDense, reshapeView } from "./views";
@@ -115,9 +115,6 @@ export const Conv = defineOp({
   },
   reference: ({ x, weights, bias }, attributes, [out]) => [reference(x, weights, bias, attributes, out!)],
   lower: (b, { x, weights, bias }, attributes) => {
-    if (!weights.stored) {
-      b.unsupported("weights computed at run time are not supported yet; make them an initializer");
-    }
     if (x.dtype === "float64") {
       b.unsupported("convolutions of float64 are not supported; cast to float32");
     }
@@ -135,9 +132,14 @@ export const Conv = defineOp({
         const perChannel = reshapeView(plainFloats(b, bias), [1, bias.dims[0]!, ...window.kernel.map(() => 1)])!;
         strip.output(target, strip.op("add", strip.accumulator(), strip.input(perChannel)));
       }
-      const winograd = !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);
+      const fixed = weights.stored !== undefined;
+      const winograd = fixed && !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);
       const dims = planar ? planarWeights(weights.dims) : weights.dims;
-      const packed = winograd ? winogradFilter(b, weights) : packedFilter(b, weights, attributes.group, dims);
+      const packed = winograd
+        ? winogradFilter(b, weights)
+        : fixed
+          ? packedFilter(b, weights, attributes.group, dims)
+          : filterAtRunTime(b, weights.view, attributes.group, dims);
       const form = winograd ? "winograd" : planar ? "planar" : "direct";
       b.conv(target, source, packed, window, attributes.group, bias ? strip.strip() : undefined, form);
     });
@@ -165,6 +167,8 @@ export const Conv = defineOp({
     sample("many channels", { x: noise([1, 33, 6, 7]), weights: fixed(noise([18, 33, 3, 3], 2)) }, { attributes: { pads: [1, 1, 1, 1] } }),
     rejects("channels do not fit", { x: ramp([1, 3, 4, 4]), weights: fixed(ramp([2, 2, 3, 3])) }, 100021, /3 channels in 1 groups/),
     rejects("kernel larger than data", { x: ramp([1, 1, 2, 2]), weights: fixed(ramp([1, 1, 3, 3])) }, 100021, /does not fit/),
-    rejects("weights at run time", { x: ramp([1, 1, 4, 4]), weights: ramp([1, 1, 3, 3]) }, 100024, /initializer/),
+    sample("weights at run time", { x: noise([2, 5, 6, 5]), weights: noise([19, 5, 3, 2], 2), bias: noise([19], 3) }),
+    sample("groups, weights at run time", { x: noise([1, 6, 5]), weights: noise([4, 3, 3], 2) }, { attributes: { group: 2 } }),
+    sample("depthwise, weights at run time", { x: noise([1, 9, 6, 6]), weights: noise([9, 1, 3, 3], 2) }, { attributes: { group: 9 } }),
   ],
 });

@@ -94,10 +94,10 @@ export interface OpDefinition<I extends readonly string[] = readonly string[], A
   infer(inputs: Named<I, Type>, attributes: Attributes<A>, context: { readonly node: string; readonly outputs: number }): readonly Type[];
   /** Float64 (or exact integer) arithmetic, written for clarity: what every kernel is measured against. Also folds constants. */
   reference(inputs: Named<I, Tensor>, attributes: Attributes<A>, types: readonly ConcreteType[]): readonly Tensor[];
-  /** Writes instructions. An operator has this or `expand`. */
+  /** Writes instructions. An operator has this, or `expand`, or both. */
   lower?(b: Lowering, inputs: Named<I, Operand>, attributes: Attributes<A>): void;
-  /** Says the node in other operators (as ONNX's functions do); returns the values of its outputs. */
-  expand?(g: Expansion, inputs: Named<I, Value>, attributes: Attributes<A>): readonly (Value | undefined)[];
+  /** Says the node in other operators (as ONNX's functions do); returns the values of its outputs, or undefined for a node that `lower` takes. */
+  expand?(g: Expansion, inputs: Named<I, Value>, attributes: Attributes<A>): readonly (Value | undefined)[] | undefined;
   readonly tolerance?: Tolerance;
   /** Small models that check the operator. Built-in operators give a function, which nothing calls while models are loaded or run. */
   readonly samples: readonly Sample[] | (() => readonly Sample[]);

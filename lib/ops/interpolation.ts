@@ -1,4 +1,7 @@
-/** Where each output position of a resized axis takes its value from: positions and weights, worked out in float64 as the standard writes them. */
+/**
+ * Where each output position of a resized axis takes its value from: positions and weights, as the standard writes them. Positions are rounded to float32
+ * at each step, as everybody does: where one falls between two pixels, the rounding decides which is the nearest.
+ */
 import { shapeError } from "../graph/dims";
 
 export interface Interpolation {
@@ -24,18 +27,22 @@ export interface Axis {
   readonly roi: readonly [number, number];
 }
 
-function position(at: number, { size, target, scale, roi }: Axis, coordinates: string): number {
+const { fround } = Math;
+
+function position(at: number, { size, target, scale: given, roi }: Axis, coordinates: string): number {
+  const scale = fround(given);
+  const centre = (): number => fround(fround(fround(at + 0.5) / scale) - 0.5);
   switch (coordinates) {
     case "half_pixel":
-      return (at + 0.5) / scale - 0.5;
+      return centre();
     case "pytorch_half_pixel":
-      return target > 1 ? (at + 0.5) / scale - 0.5 : 0;
+      return target > 1 ? centre() : 0;
     case "half_pixel_symmetric": {
       const adjustment = target / (scale * size);
-      return (size / 2) * (1 - adjustment) + (at + 0.5) / scale - 0.5;
+      return (size / 2) * (1 - adjustment) + centre();
     }
     case "asymmetric":
-      return at / scale;
+      return fround(at / scale);
     case "align_corners":
       // The length before it was rounded down to whole elements.
       return scale * size !== 1 ? (at * (size - 1)) / (scale * size - 1) : 0;

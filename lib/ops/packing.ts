@@ -1,8 +1,9 @@
-/** Weights as the kernels want them, packed when the model is compiled. */
-import { decode, encode, type Stored } from "../graph/tensor";
-import { packConv, packedBits, packMatmul, packWinograd, type Weights } from "../program/pack";
+/** Weights as the kernels want them, packed when the model is compiled, or by copies where they are known only when it runs. */
+import { decode, encode, sizeOf, type Stored } from "../graph/tensor";
+import { isDepthwise, packConv, packedBits, packedConvSize, packMatmul, packWinograd, type Weights } from "../program/pack";
 import type { View } from "../program/types";
 import type { Lowering, Operand } from "./lowering";
+import { permuteView, reshapeView, sliceView } from "./views";
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: Weights): Uint8Array => new Uint8Array(buffer, byteOffset, byteLength);
 
@@ -32,6 +33,31 @@ export function packedFilter(b: Lowering, weights: Operand, groups: number, dims
   return b.derived(weights.value, `conv:${dims}:${groups}:${panel}`, "float32", weights.dims, () =>
     bytesOf(packConv(floatsOf(weights.stored!), dims, groups, panel)),
   );
+}
+
+/** The order of `packConv`, made by copies: weights [M, C / groups, kernel...] that are known only when the model runs. */
+export function filterAtRunTime(b: Lowering, weights: View, groups: number, dims = weights.dims): View {
+  const [filters, channels, ...kernel] = dims as [number, number, ...number[]];
+  const [taps, columns, { panel }] = [sizeOf(kernel), filters / groups, b.program];
+  const given = reshapeView(b.arranged(b.converted(weights, "float32")), [groups, columns, channels, taps])!;
+  const packed = b.temporary("float32", [packedConvSize(dims, groups, panel)], undefined, `${b.node.name}.weights`);
+  if (isDepthwise(channels, columns, groups)) {
+    b.copy(reshapeView(packed, [taps, filters])!, permuteView(reshapeView(given, [filters, taps])!, [1, 0]));
+    return packed;
+  }
+  const panels = reshapeView(packed, [groups, Math.ceil(columns / panel), taps, channels, panel])!;
+  const place = (first: number, count: number, width: number): void => {
+    const target = sliceView(sliceView(panels, 1, first, count), 4, 0, width);
+    const from = reshapeView(sliceView(given, 1, first * panel, count * width), [groups, count, width, channels, taps])!;
+    b.copy(target, permuteView(from, [0, 1, 4, 3, 2]));
+  };
+  const [whole, rest] = [Math.floor(columns / panel), columns % panel];
+  if (rest > 0) {
+    b.map(packed, [], (s) => s.constant("f32", 0));
+    place(whole, 1, rest);
+  }
+  place(0, whole, panel);
+  return packed;
 }
 
 /**

@@ -1,13 +1,16 @@
 /** Pools over sliding windows, and over everything. */
+import { AclError } from "../errors/acl-error";
 import { formatDims, shapeError } from "../graph/dims";
 import type { DtypeName } from "../graph/dtype";
-import { elements, isFloat, roundTo, sizeOf, type Tensor } from "../graph/tensor";
+import type { Value } from "../graph/ir";
+import { elements, isFloat, roundTo, rowMajor, sizeOf, type Tensor } from "../graph/tensor";
 import { requireDtype } from "./arithmetic";
 import { type AnyOp, type ConcreteType, defineOp, int, ints, required, string, type Type } from "./define";
+import type { Expansion } from "./expansion";
 import type { Lowering, Operand } from "./lowering";
 import { noise, ramp, rejects, sample, values } from "./sample";
 import { channelsLast } from "./views";
-import { eachTap, type WindowAttributes, windowOf } from "./window";
+import { coveringPads, eachTap, type WindowAttributes, windowOf } from "./window";
 
 type PoolKind = "max" | "average" | "average_include_pad";
 
@@ -75,6 +78,73 @@ const MAX_TYPES: ReadonlySet<DtypeName> = new Set(["float32", "float64", "int8",
 const AVERAGE_TYPES: ReadonlySet<DtypeName> = new Set(["float32", "float64"]);
 const POOLABLE: ReadonlySet<DtypeName> = new Set([...MAX_TYPES, "float16", "bfloat16"]);
 
+type PlaceAttributes = WindowAttributes & { readonly storage_order: number };
+
+/** What a step along each spatial axis adds to a place: within a plane by rows, or by columns. */
+const placeSteps = (spatial: readonly number[], { storage_order }: PlaceAttributes): number[] =>
+  storage_order ? rowMajor(spatial.toReversed()).toReversed() : rowMajor(spatial);
+
+/** Where the largest element of each window lies in the whole tensor; of equal ones the first. */
+function referencePlaces(x: Tensor, attributes: PlaceAttributes, out: ConcreteType): Tensor {
+  const [spatial, outSpatial] = [x.dims.slice(2), out.dims.slice(2)];
+  const { window } = windowOf(spatial, attributes.kernel_shape!, attributes, "MaxPool");
+  const [inSize, outSize, steps, rows] = [sizeOf(spatial), sizeOf(outSpatial), placeSteps(spatial, attributes), rowMajor(spatial)];
+  const best = new Float64Array(sizeOf(out.dims)).fill(Number.NaN);
+  const data = elements("int64", best.length);
+  eachTap(spatial, outSpatial, window, (output, _, input) => {
+    for (let plane = 0; input >= 0 && plane < best.length / outSize; plane++) {
+      const [at, value] = [plane * outSize + output, Number(x.data[plane * inSize + input])];
+      if (!(value <= best[at]!)) {
+        best[at] = value;
+        data[at] = BigInt(plane * inSize + rows.reduce((place, row, axis) => place + (Math.floor(input / row) % spatial[axis]!) * steps[axis]!, 0));
+      }
+    }
+  });
+  return { ...out, data };
+}
+
+/** Most taps of a window whose places are asked for: each is a comparison of its own. */
+const MOST_PLACES = 256;
+
+/** A comparison per tap over the padded data. */
+function placesOf(g: Expansion, x: Value, attributes: PlaceAttributes): Value {
+  const [batch, channels, ...spatial] = x.dims as [number, number, ...number[]];
+  const { window, dims: open } = windowOf(spatial, attributes.kernel_shape!, attributes, g.what);
+  const { kernel, strides, dilations, padsBegin } = window;
+  const [dims, steps] = [open as number[], placeSteps(spatial, attributes)];
+  if (sizeOf(kernel) > MOST_PLACES) {
+    throw new AclError(100024, `${g.what}: places of the largest in windows of ${sizeOf(kernel)} taps are not supported; at most ${MOST_PLACES} are`);
+  }
+  // In 32 bits there is a number below all of 8.
+  const wide = isFloat(x.dtype!) || x.dtype === "int64" ? x : g.cast(x, "int32");
+  const low = wide.dtype === "int32" ? g.scalar(-(2 ** 31), "int32") : g.scalar(isFloat(wide.dtype!) ? Number.NEGATIVE_INFINITY : -(2 ** 53), wide.dtype!);
+  const axes = spatial.map((_, axis) => axis + 2);
+  const padded = g.call("Pad", [wide, g.list(...padsBegin, ...coveringPads(window, spatial, dims)), low, g.list(...axes)]);
+  let best: Value | undefined;
+  let tapAt: Value = g.scalar(0, "int64");
+  for (let tap = 0; tap < sizeOf(kernel); tap++) {
+    const from = rowMajor(kernel).map((row, axis) => (Math.floor(tap / row) % kernel[axis]!) * dilations[axis]!);
+    const ends = from.map((start, axis) => start + (dims[axis]! - 1) * strides[axis]! + 1);
+    const part = g.call("Slice", [padded, g.list(...from), g.list(...ends), g.list(...axes), g.list(...strides)]);
+    const here = g.scalar(
+      from.reduce((sum, start, axis) => sum + start * steps[axis]!, 0),
+      "int64",
+    );
+    tapAt = best ? g.call("Where", [g.call("Greater", [part, best]), here, tapAt]) : here;
+    best = best ? g.call("Max", [best, part]) : part;
+  }
+  const plane = sizeOf(spatial);
+  const starts = Array.from({ length: sizeOf(dims) }, (_, i) =>
+    rowMajor(dims).reduce((sum, row, axis) => sum + ((Math.floor(i / row) % dims[axis]!) * strides[axis]! - padsBegin[axis]!) * steps[axis]!, 0),
+  );
+  const planes = Array.from({ length: batch * channels }, (_, i) => i * plane);
+  const base = g.call("Add", [
+    g.constant("int64", [1, 1, ...dims], starts),
+    g.constant("int64", [batch, channels, ...dims.map(() => 1)], planes),
+  ]);
+  return g.call("Add", [base, tapAt]);
+}
+
 export const MaxPool = defineOp({
   names: { onnx: ["MaxPool", 22] },
   inputs: ["x"],
@@ -85,11 +155,19 @@ export const MaxPool = defineOp({
     const type = inferPool(x, attributes, "MaxPool");
     return [type, ...(outputs > 1 ? [{ dtype: "int64" as const, dims: type.dims }] : [])];
   },
-  reference: ({ x }, attributes, [out]) => [referencePool("max", x, attributes, out!)],
-  lower: (b, { x }, attributes) => {
-    if (b.has(1)) {
-      b.unsupported('the output "Indices" is not supported yet');
+  reference: ({ x }, attributes, [out, places]) => [
+    referencePool("max", x, attributes, out!),
+    ...(places ? [referencePlaces(x, attributes, places)] : []),
+  ],
+  // Without places it is one instruction.
+  expand: (g, { x }, attributes) => {
+    if (!g.has(1)) {
+      return undefined;
     }
+    const { storage_order, ...window } = attributes;
+    return [g.has(0) ? g.call("MaxPool", [x], { ...window, auto_pad: window.auto_pad as never }) : undefined, placesOf(g, x, attributes)];
+  },
+  lower: (b, { x }, attributes) => {
     if (!POOLABLE.has(x.dtype)) {
       b.unsupported(`MaxPool of ${x.dtype} is not supported; it takes ${[...POOLABLE].join(", ")}`);
     }
@@ -101,6 +179,16 @@ export const MaxPool = defineOp({
     sample("ceil mode", { x: noise([1, 1, 6, 6]) }, { attributes: { kernel_shape: [3, 3], strides: [2, 2], ceil_mode: 1 } }),
     sample("dilated 1-D", { x: noise([2, 5, 11]) }, { attributes: { kernel_shape: [3], dilations: [2] } }),
     sample("3-D", { x: noise([1, 2, 4, 4, 4]) }, { attributes: { kernel_shape: [2, 2, 2] } }),
+    sample(
+      "places",
+      { x: noise([2, 3, 5, 6]) },
+      { attributes: { kernel_shape: [3, 2], strides: [2, 1], pads: [1, 1, 1, 0], dilations: [1, 2] }, outputs: 2 },
+    ),
+    sample(
+      "places by columns, ceil mode, all alike",
+      { x: values("uint8", [1, 1, 4, 5], new Array(20).fill(0)) },
+      { attributes: { kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 0, 0], ceil_mode: 1, storage_order: 1 }, outputs: 2 },
+    ),
     sample("uint8", { x: values("uint8", [1, 1, 2, 4], [1, 200, 3, 4, 5, 6, 255, 0]) }, { attributes: { kernel_shape: [2, 2], strides: [2, 2] } }),
     rejects("no kernel", { x: ramp([1, 1, 4, 4]) }, 100023, /kernel_shape/),
   ],

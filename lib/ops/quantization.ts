@@ -69,6 +69,16 @@ function aligned<T>(
 }
 const asDims = (of: Tensor, dims: readonly number[]): Tensor => ({ ...of, dims });
 
+/** The same for the operands of a lowering. */
+function alignedViews(b: Lowering, x: View, scale: Operand, zero: Operand | undefined, { axis, block_size }: Along) {
+  const seen = (view: View, dims: readonly number[]): View => reshapeView(view, dims)!;
+  return aligned(x, b.arranged(scale.view), zero && b.arranged(zero.view), ({ dims }) => dims, seen, axis, block_size, b.what);
+}
+interface Along {
+  readonly axis: number;
+  readonly block_size: number;
+}
+
 function checkAxis(x: Type, scale: Type, axis: number, node: string): void {
   if (scale.dims.length === 1 && scale.dims[0] !== 1) {
     const dim = x.dims[normalizeAxis(axis, x.dims.length, node)];
@@ -78,12 +88,12 @@ function checkAxis(x: Type, scale: Type, axis: number, node: string): void {
   }
 }
 
-function halfEven(x: number): number {
+export function halfEven(x: number): number {
   const low = Math.floor(x);
   const rest = x - low;
   return rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? low + 1 : low;
 }
-function saturate(dtype: DtypeName, value: number): number {
+export function saturate(dtype: DtypeName, value: number): number {
   if (SMALL_FLOATS.has(dtype)) {
     return roundTo(dtype, value);
   }
@@ -111,18 +121,8 @@ export const QuantizeLinear = defineOp({
     const real = (v: number, s: number, z = 0): number => saturate(out!.dtype, steps(Math.fround(v / s)) + z);
     return [{ ...mapTensors({ real }, [of.x, of.scale, ...(of.zero ? [of.zero] : [])], { ...out!, dims: of.dims }), dims: out!.dims }];
   },
-  lower: (b, { x, scale, zero }, { axis, block_size }) => {
-    const whole = b.arranged(x.view);
-    const of = aligned(
-      whole,
-      b.arranged(scale.view),
-      zero && b.arranged(zero.view),
-      ({ dims }) => dims,
-      (view, dims) => reshapeView(view, dims)!,
-      axis,
-      block_size,
-      b.what,
-    );
+  lower: (b, { x, scale, zero }, along) => {
+    const of = alignedViews(b, b.arranged(x.view), scale, zero, along);
     const small = SMALL_FLOATS.has(b.dtype());
     const target = b.target();
     b.map(reshapeView(target, of.dims)!, [of.x, of.scale, ...(of.zero ? [of.zero] : [])], (s, v, by, z) => {
@@ -167,18 +167,8 @@ export const DequantizeLinear = defineOp({
     const real = (v: number, s: number, z = 0): number => (v - z) * s;
     return [{ ...mapTensors({ real }, [of.x, of.scale, ...(of.zero ? [of.zero] : [])], { ...out!, dims: of.dims }), dims: out!.dims }];
   },
-  lower: (b, { x, scale, zero }, { axis, block_size }) => {
-    const whole = scale.dims.length > 1 ? b.arranged(x.view) : x.view;
-    const of = aligned(
-      whole,
-      b.arranged(scale.view),
-      zero && b.arranged(zero.view),
-      ({ dims }) => dims,
-      (view, dims) => reshapeView(view, dims)!,
-      axis,
-      block_size,
-      b.what,
-    );
+  lower: (b, { x, scale, zero }, along) => {
+    const of = alignedViews(b, scale.dims.length > 1 ? b.arranged(x.view) : x.view, scale, zero, along);
     const small = SMALL_FLOATS.has(x.dtype);
     const write = (target: View): void =>
       b.map(target, [of.x, of.scale, ...(of.zero ? [of.zero] : [])], (s, v, by, z) => {

@@ -1,21 +1,17 @@
 /** Quantized products and convolutions: what they are made of is exact in whole numbers, the scales come last. */
 import { formatDims, shapeError } from "../graph/dims";
 import type { Value } from "../graph/ir";
-import { elements, isSigned, sizeOf, type Tensor } from "../graph/tensor";
+import { elements, sizeOf, type Tensor } from "../graph/tensor";
 import { mapTensors } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
 import type { Expansion } from "./expansion";
 import { multiply } from "./matmul";
+import { halfEven, saturate } from "./quantization";
 import { fixed, noise, rejects, sample, scalar, values } from "./sample";
+import { eachTap, type WindowAttributes, windowOf } from "./window";
 
 const tolerance = { relative: 0, absolute: 1, why: "one step, where the product of the scales rounds the other way" };
 
-function halfEven(x: number): number {
-  const low = Math.floor(x);
-  const rest = x - low;
-  return rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? low + 1 : low;
-}
-const clamp = (signed: boolean, value: number): number => Math.min(signed ? 127 : 255, Math.max(signed ? -128 : 0, value));
 const first = (of: Tensor | undefined): number => Number(of?.data[0] ?? 0);
 
 function requireBytes(types: readonly (Type | undefined)[], node: string): void {
@@ -49,8 +45,7 @@ export const QLinearMatMul = defineOp({
       mapTensors({ real }, [b, bScale, bZero], wide(b)),
       "float64",
     );
-    const signed = isSigned(out!.dtype);
-    const stored = { real: (v: number, scale: number, zero: number) => clamp(signed, halfEven(v / scale) + zero) };
+    const stored = { real: (v: number, scale: number, zero: number) => saturate(out!.dtype, halfEven(v / scale) + zero) };
     return [mapTensors(stored as never, [product, yScale, yZero], out!)];
   },
   expand: (g, { a, aScale, aZero, b, bScale, bZero, yScale, yZero }) => {
@@ -89,7 +84,7 @@ export const QLinearMatMul = defineOp({
 });
 
 const CONV = { kernel_shape: ints(), strides: ints(), dilations: ints(), pads: ints(), auto_pad: string("NOTSET"), group: int(1) };
-type Conv = { readonly [name: string]: unknown };
+type Conv = WindowAttributes & { readonly group: number };
 
 /** Whole numbers below 2^24 are exact in float32. */
 const EXACT = 2 ** 24;
@@ -119,39 +114,21 @@ function wholeConv(g: Expansion, x: Value, w: Value, x0: Value | undefined, w0: 
 
 /** The convolution of whole numbers by its definition. */
 function convReference(x: Tensor, w: Tensor, x0: number, w0: Tensor | undefined, attributes: Conv, out: ConcreteType): Tensor {
-  const rank = x.dims.length - 2;
-  const listed = (name: string, otherwise: number, count: number): number[] =>
-    (attributes[name] as number[] | undefined) ?? new Array<number>(count).fill(otherwise);
-  const [strides, dilations, pads] = [listed("strides", 1, rank), listed("dilations", 1, rank), listed("pads", 0, 2 * rank)];
-  const [channels, filters, group] = [x.dims[1]!, w.dims[0]!, attributes["group"] as number];
-  const perGroup = channels / group;
-  const [size, taps] = [sizeOf(x.dims.slice(2)), sizeOf(w.dims.slice(2))];
-  const outputs = sizeOf(out.dims.slice(2));
-  const split = (index: number, dims: readonly number[]): number[] => {
-    const at: number[] = [];
-    for (let axis = dims.length - 1; axis >= 0; axis--) {
-      at[axis] = index % dims[axis]!;
-      index = Math.floor(index / dims[axis]!);
-    }
-    return at;
-  };
+  const [spatial, places, kernel] = [x, out, w].map(({ dims }) => dims.slice(2)) as [number[], number[], number[]];
+  const { window } = windowOf(spatial, kernel, attributes, "convolution");
+  const [channels, filters, perGroup] = [x.dims[1]!, w.dims[0]!, w.dims[1]!];
+  const [size, taps, outputs] = [sizeOf(spatial), sizeOf(kernel), sizeOf(places)];
   const data = elements(out.dtype, sizeOf(out.dims)) as Float64Array;
-  for (let i = 0; i < data.length; i++) {
-    const [p, m, n] = [i % outputs, Math.floor(i / outputs) % filters, Math.floor(i / outputs / filters)];
-    const at = split(p, out.dims.slice(2));
-    const zero = Number(w0?.data[w0.data.length === 1 ? 0 : m] ?? 0);
-    for (let tap = 0; tap < taps; tap++) {
-      const place = split(tap, w.dims.slice(2)).map((k, axis) => at[axis]! * strides[axis]! - pads[axis]! + k * dilations[axis]!);
-      if (place.some((position, axis) => position < 0 || position >= x.dims[axis + 2]!)) {
-        continue;
-      }
-      const offset = place.reduce((sum, position, axis) => sum * x.dims[axis + 2]! + position, 0);
+  eachTap(spatial, places, window, (output, tap, input) => {
+    for (let row = 0; input >= 0 && row < data.length / outputs; row++) {
+      const [n, m] = [Math.floor(row / filters), row % filters];
+      const first = n * channels + Math.floor((m * attributes.group) / filters) * perGroup;
+      const zero = Number(w0?.data[w0.data.length === 1 ? 0 : m] ?? 0);
       for (let c = 0; c < perGroup; c++) {
-        const channel = Math.floor((m * group) / filters) * perGroup + c;
-        data[i]! += (Number(x.data[(n * channels + channel) * size + offset]) - x0) * (Number(w.data[(m * perGroup + c) * taps + tap]) - zero);
+        data[row * outputs + output]! += (Number(x.data[(first + c) * size + input]) - x0) * (Number(w.data[(m * perGroup + c) * taps + tap]) - zero);
       }
     }
-  }
+  });
   return { ...out, data };
 }
 
@@ -174,6 +151,7 @@ export const ConvInteger = defineOp({
   expand: (g, { x, w, xZero, wZero }, attributes) => [wholeConv(g, x, w, xZero, wZero, attributes)],
   samples: () => [
     sample("pads, a zero point", { x: picture, w: filter, xZero: scalar(100, "uint8") }, { attributes: { pads: [1, 1, 1, 1] } }),
+    sample("same upper", { x: picture, w: filter, xZero: scalar(100, "uint8") }, { attributes: { auto_pad: "SAME_UPPER" as never } }),
     sample("a zero point for each filter", { x: picture, w: filter, wZero: fixed(values("int8", [2], [3, -5])) }),
     sample("sums that float32 cannot hold", {
       x: values(
@@ -204,11 +182,10 @@ export const QLinearConv = defineOp({
   reference: ({ x, xScale, xZero, w, wScale, wZero, yScale, yZero, bias }, attributes, [out]) => {
     const sums = convReference(x, w, first(xZero), wZero, attributes, { dtype: "float64", dims: out!.dims });
     const outputs = sizeOf(out!.dims.slice(2));
-    const signed = isSigned(out!.dtype);
     const data = (sums.data as Float64Array).map((sum, i) => {
       const m = Math.floor(i / outputs) % out!.dims[1]!;
       const scale = (first(xScale) * Number(wScale.data[wScale.data.length === 1 ? 0 : m])) / first(yScale);
-      return clamp(signed, halfEven((sum + Number(bias?.data[m] ?? 0)) * scale) + first(yZero));
+      return saturate(out!.dtype, halfEven((sum + Number(bias?.data[m] ?? 0)) * scale) + first(yZero));
     });
     return [{ ...out!, data }];
   },

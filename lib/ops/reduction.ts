@@ -14,7 +14,11 @@ import { broadcastView, permuteView } from "./views";
 interface Fold {
   readonly start: number;
   readonly step: (total: number, value: number) => number;
-  readonly whole: { readonly start: bigint; readonly step: (total: bigint, value: bigint) => bigint };
+  readonly whole: {
+    readonly start: bigint;
+    readonly step: (total: bigint, value: bigint) => bigint;
+    readonly finish?: (total: bigint, count: number) => bigint;
+  };
   readonly finish?: (total: number, count: number) => number;
 }
 
@@ -27,18 +31,23 @@ export function foldAxes(data: Tensor, axes: readonly number[], { start, step, w
     const totals = elements(data.dtype, sizeOf(dims)) as BigInt64Array;
     totals.fill(whole.start);
     walk(data.dims, strides, (index, offset) => (totals[offset] = whole.step(totals[offset]!, data.data[index] as bigint)));
-    return { dtype: data.dtype, dims, data: totals };
+    return { dtype: data.dtype, dims, data: whole.finish ? totals.map((total) => whole.finish!(total, count)) : totals };
   }
   const totals = new Float64Array(sizeOf(dims)).fill(start);
   walk(data.dims, strides, (index, offset) => (totals[offset] = step(totals[offset]!, data.data[index] as number)));
-  return { dtype: data.dtype, dims, data: totals.map((total) => finish(total, count)) };
+  return { dtype: data.dtype, dims, data: totals.map((total) => (isFloat(data.dtype) ? finish(total, count) : Math.trunc(finish(total, count)))) };
 }
 
 const INT64_MIN = -(2n ** 63n);
 const INT64_MAX = 2n ** 63n - 1n;
 export const FOLDS = {
   sum: { start: 0, step: (a, b) => a + b, whole: { start: 0n, step: (a, b) => a + b } },
-  mean: { start: 0, step: (a, b) => a + b, whole: { start: 0n, step: (a, b) => a + b }, finish: (total, count) => total / count },
+  mean: {
+    start: 0,
+    step: (a, b) => a + b,
+    whole: { start: 0n, step: (a, b) => a + b, finish: (total, count) => (count > 0 ? total / BigInt(count) : 0n) },
+    finish: (total, count) => total / count,
+  },
   prod: { start: 1, step: (a, b) => a * b, whole: { start: 1n, step: (a, b) => a * b } },
   max: {
     start: Number.NEGATIVE_INFINITY,
@@ -106,6 +115,10 @@ function reduction(
       }
       const kind = (data.dtype === "bool" && BOOLEAN[fold as keyof typeof BOOLEAN]) || fold;
       const place = foldedTarget(b, data.dims, folded);
+      if (fold === "mean" && !isFloat(data.dtype)) {
+        lowerWholeMean(b, place, data.view, folded);
+        return;
+      }
       // Folding no axis is folding one of a single element.
       const source = folded.length > 0 ? data.view : { ...data.view, dims: [...data.dims, 1], strides: [...data.view.strides, 0] };
       b.reduce(kind, place, source, folded.length > 0 ? folded : [data.dims.length], finish && finishStrip(place, finish.strip));
@@ -122,6 +135,15 @@ function reduction(
       ...samples(),
     ],
   });
+}
+
+/** The mean of integers is their sum, divided towards zero. */
+function lowerWholeMean(b: Lowering, target: View, source: View, axes: readonly number[]): void {
+  const wide = source.dtype === "uint64" ? "uint64" : "int64";
+  const sum = b.temporary(wide, target.dims);
+  const count = sizeOf(axes.map((axis) => source.dims[axis]!));
+  b.reduce("sum", sum, b.converted(source, wide), axes);
+  b.map(target, [sum], (s, total) => s.op("div", total!, s.constant(stripType(wide), count)));
 }
 const finished = (value: Tensor, out: ConcreteType, finish: Finish | undefined): Tensor =>
   finish ? mapTensors({ real: finish.real }, [{ ...asFloats(value), dims: out.dims }], out) : rounded(value, out);
@@ -162,7 +184,10 @@ export const ReduceSum = reduction("ReduceSum", "sum", SUMMED, () => [
   sample("empty axis sums to zero", { data: ramp([2, 0]), axes: axesOf(1) }),
   int64(),
 ]);
-export const ReduceMean = reduction("ReduceMean", "mean", SUMMED);
+export const ReduceMean = reduction("ReduceMean", "mean", SUMMED, () => [
+  int64(),
+  sample("uint8", { data: values("uint8", [2, 3], [255, 254, 255, 1, 0, 1]), axes: axesOf(1) }),
+]);
 export const ReduceProd = reduction("ReduceProd", "prod", { ...SUMMED, relative: 1e-5 });
 export const ReduceMax = reduction("ReduceMax", "max", EXACT, () => [int64(), bools()]);
 export const ReduceMin = reduction("ReduceMin", "min", EXACT, () => [int64(), bools()]);

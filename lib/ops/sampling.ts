@@ -28,7 +28,9 @@ function axisTaps(coordinate: number, size: number, mode: string, border: string
   const even = (v: number): number => (Math.abs(v % 1) === 0.5 ? 2 * Math.round(v / 2) : Math.round(v));
   x = mode === "nearest" ? even(x) : x;
   if (x < low || x > high) {
-    x = border === "edge" ? Math.min(size - 1, Math.max(0, x)) : border === "reflect" ? reflect(x, low, high) : x;
+    // Taps of a cubic meet the border each for itself; further out they all stand on it.
+    const beyond = mode === "cubic" ? 3 : 0;
+    x = border === "edge" ? Math.min(size - 1 + beyond, Math.max(-beyond, x)) : border === "reflect" ? reflect(x, low, high) : x;
   }
   const pixel = (i: number): number => {
     if (i >= 0 && i < size) {
@@ -186,10 +188,17 @@ function roiReference(x: Tensor, rois: Tensor, pictures: Tensor, a: RoiAttribute
         ];
   };
   for (let r = 0; r < count; r++) {
-    const [x1, y1, x2, y2] = [0, 1, 2, 3].map((i) => Number(rois.data[r * 4 + i]) * a.spatial_scale - half) as [number, number, number, number];
+    // In float32, since the number of samples is a step of it.
+    const { fround } = Math;
+    const [x1, y1, x2, y2] = [0, 1, 2, 3].map((i) => fround(fround(Number(rois.data[r * 4 + i]) * fround(a.spatial_scale)) - half)) as number[] as [
+      number,
+      number,
+      number,
+      number,
+    ];
     const size = (span: number): number => (half ? span : Math.max(span, 1));
-    const [binHeight, binWidth] = [size(y2 - y1) / high, size(x2 - x1) / wide];
-    const samples = (bin: number, most: number): number => a.sampling_ratio || Math.min(most, Math.max(1, Math.ceil(bin)));
+    const [binHeight, binWidth] = [fround(fround(size(y2 - y1)) / high), fround(fround(size(x2 - x1)) / wide)];
+    const samples = (bin: number, most: number): number => a.sampling_ratio || Math.min(4 * most, Math.max(1, Math.ceil(bin)));
     const [down, across] = [samples(binHeight, height), samples(binWidth, width)];
     for (let bin = 0; bin < high * wide; bin++) {
       const taps: [place: number, weight: number][] = [];

@@ -1,9 +1,10 @@
 /** Functions of a whole axis or window, said in reductions, pools and elementwise operators. */
 import { normalizeAxis, shapeError } from "../graph/dims";
-import { elements, roundTo, rowMajor, sizeOf, type Tensor } from "../graph/tensor";
+import { roundTo, rowMajor, sizeOf, type Tensor } from "../graph/tensor";
 import { requireDtype } from "./arithmetic";
 import { defineOp, float, int, ints, required, string, type Tolerance } from "./define";
 import { noise, ramp, rejects, sample, values } from "./sample";
+import { coveringPads, eachTap, windowOf } from "./window";
 
 const SUMMED: Tolerance = { relative: 1e-5, absolute: 1e-5, why: "f32 sums and powers" };
 
@@ -113,47 +114,32 @@ export const LpPool = defineOp({
     const { AveragePool } = require("./pooling") as typeof import("./pooling");
     return AveragePool.infer({ x } as never, { ...attributes, count_include_pad: 1 } as never, context);
   },
-  reference: ({ x }, { kernel_shape, strides, dilations, pads, auto_pad, p }, [out]) => {
-    const kernel = kernel_shape;
-    const spatial = x.dims.slice(2);
-    const listed = (given: readonly number[] | undefined, otherwise: number): number[] => [
-      ...(given ?? new Array<number>(kernel.length).fill(otherwise)),
-    ];
-    const [steps, apart] = [listed(strides, 1), listed(dilations, 1)];
-    const before = kernel.map((size, axis) => {
-      if (auto_pad === "NOTSET" || auto_pad === "VALID") {
-        return auto_pad === "VALID" ? 0 : (pads?.[axis] ?? 0);
+  reference: ({ x }, { p, ...attributes }, [out]) => {
+    const [spatial, places] = [x.dims.slice(2), out!.dims.slice(2)];
+    const { window } = windowOf(spatial, attributes.kernel_shape, attributes, "LpPool");
+    const [inside, outputs] = [sizeOf(spatial), sizeOf(places)];
+    const sums = new Float64Array(sizeOf(out!.dims));
+    eachTap(spatial, places, window, (output, _, input) => {
+      for (let plane = 0; input >= 0 && plane < sums.length / outputs; plane++) {
+        sums[plane * outputs + output]! += Math.abs(numbers(x)[plane * inside + input]!) ** p;
       }
-      const total = Math.max(0, (out!.dims[axis + 2]! - 1) * steps[axis]! + (size - 1) * apart[axis]! + 1 - spatial[axis]!);
-      return auto_pad === "SAME_UPPER" ? Math.floor(total / 2) : Math.ceil(total / 2);
     });
-    const split = (index: number, dims: readonly number[]): number[] =>
-      rowMajor(dims).map((stride, axis) => Math.floor(index / stride) % dims[axis]!);
-    const [inside, outputs] = [sizeOf(spatial), sizeOf(out!.dims.slice(2))];
-    const data = elements(out!.dtype, sizeOf(out!.dims)) as Float64Array;
-    for (let i = 0; i < data.length; i++) {
-      const at = split(i % outputs, out!.dims.slice(2));
-      let sum = 0;
-      for (let tap = 0; tap < sizeOf(kernel); tap++) {
-        const place = split(tap, kernel).map((k, axis) => at[axis]! * steps[axis]! - before[axis]! + k * apart[axis]!);
-        if (place.every((position, axis) => position >= 0 && position < spatial[axis]!)) {
-          const offset = place.reduce((total, position, axis) => total * spatial[axis]! + position, 0);
-          sum += Math.abs(numbers(x)[Math.floor(i / outputs) * inside + offset]!) ** p;
-        }
-      }
-      data[i] = roundTo(out!.dtype, sum ** (1 / p));
-    }
-    return [{ ...out!, data }];
+    return [{ ...out!, data: sums.map((sum) => roundTo(out!.dtype, sum ** (1 / p))) }];
   },
-  expand: (g, { x }, { p, ...window }) => {
-    if (window.ceil_mode) {
-      throw shapeError(`${g.what}: ceil_mode is not supported; windows have to lie inside the padded data`);
-    }
+  expand: (g, { x }, { p, ...attributes }) => {
+    const spatial = x.dims!.slice(2) as number[];
+    const { window, dims } = windowOf(spatial, attributes.kernel_shape, attributes, g.what);
+    const { kernel, strides, dilations, padsBegin } = window;
+    // Zeros behind the data for every window, also the last one of ceil_mode: then a mean of all taps is a sum over a constant.
+    const padsEnd = coveringPads(window, spatial, dims);
     const scalar = (value: number) => g.scalar(value, x.dtype!);
     const magnitude = g.call("Abs", [x]);
     const powers = p === 1 ? magnitude : g.call("Pow", [magnitude, scalar(p)]);
-    const mean = g.call("AveragePool", [powers], { ...window, count_include_pad: 1 });
-    const sum = g.call("Mul", [mean, scalar(sizeOf(window.kernel_shape))]);
+    const mean = g.call("AveragePool", [powers], {
+      ...{ kernel_shape: kernel, strides, dilations },
+      ...{ pads: [...padsBegin, ...padsEnd], count_include_pad: 1 },
+    });
+    const sum = g.call("Mul", [mean, scalar(sizeOf(kernel))]);
     return [p === 1 ? sum : p === 2 ? g.call("Sqrt", [sum]) : g.call("Pow", [sum, scalar(1 / p)])];
   },
   tolerance: SUMMED,
@@ -161,6 +147,7 @@ export const LpPool = defineOp({
     sample("p 2", { x: noise([1, 2, 6, 5]) }, { attributes: { kernel_shape: [2, 3], strides: [2, 1] } }),
     sample("p 3, pads", { x: noise([1, 3, 7]) }, { attributes: { kernel_shape: [3], pads: [1, 1], p: 3 } }),
     sample("p 1, same upper", { x: noise([1, 1, 4, 4]) }, { attributes: { kernel_shape: [2, 2], p: 1, auto_pad: "SAME_UPPER" as never } }),
+    sample("ceil mode, pads", { x: noise([1, 2, 6, 5]) }, { attributes: { kernel_shape: [3, 2], strides: [2, 2], pads: [0, 1, 1, 0], ceil_mode: 1 } }),
     rejects("no window", { x: noise([1, 1, 4]) }, 100023, /"kernel_shape"/),
   ],
 });

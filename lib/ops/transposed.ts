@@ -9,10 +9,10 @@ import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints, string } from "./define";
 import { type Lowering, Operand } from "./lowering";
-import { packedFilter } from "./packing";
+import { filterAtRunTime, packedFilter } from "./packing";
 import { fixed, noise, ramp, rejects, sample } from "./sample";
 import { StripBuilder } from "./strip-builder";
-import { channelsLast, reshapeView, sliceView } from "./views";
+import { channelsLast, permuteView, reshapeView, sliceView } from "./views";
 
 interface Given {
   readonly kernel_shape: readonly number[] | undefined;
@@ -164,6 +164,15 @@ function phaseWeights(b: Lowering, weights: Operand, taps: readonly (readonly nu
   return new Operand({ name, dtype: "float32", dims: constant.dims, constant, ...source }, b.program);
 }
 
+/** The same for weights that are known only when the model runs. Taps of a phase are evenly spaced, so they are a slice. */
+function phaseAtRunTime(b: Lowering, weights: View, taps: readonly (readonly number[])[], groups: number): View {
+  const [channels, perGroup, ...kernel] = weights.dims as [number, number, ...number[]];
+  const all = reshapeView(b.arranged(b.converted(weights, "float32")), [groups, channels / groups, perGroup, ...kernel])!;
+  const picked = taps.reduce((view, list, axis) => sliceView(view, axis + 3, list[0]!, list.length, list.length > 1 ? list[1]! - list[0]! : 1), all);
+  const turned = b.arranged(permuteView(picked, [0, 2, 1, ...kernel.map((_, axis) => axis + 3)]));
+  return filterAtRunTime(b, reshapeView(turned, [groups * perGroup, channels / groups, ...taps.map((list) => list.length)])!, groups);
+}
+
 function lowerPhase(
   b: Lowering,
   target: View,
@@ -193,16 +202,10 @@ function lowerPhase(
   const padsEnd = phase.map(({ count, taps, dilation }, axis) =>
     Math.max(0, count - 1 + (taps.length - 1) * dilation + 1 - padsBegin[axis]! - shifted.dims[axis + 2]!),
   );
-  const filter = packedFilter(
-    b,
-    phaseWeights(
-      b,
-      weights,
-      phase.map(({ taps }) => taps),
-      given.group,
-    ),
-    given.group,
-  );
+  const taps = phase.map((each) => each.taps);
+  const filter = weights.stored
+    ? packedFilter(b, phaseWeights(b, weights, taps, given.group), given.group)
+    : phaseAtRunTime(b, weights.view, taps, given.group);
   const window = {
     kernel: phase.map(({ taps }) => taps.length),
     strides: phase.map(() => 1),
@@ -253,9 +256,6 @@ export const ConvTranspose = defineOp({
   },
   reference: ({ x, weights, bias }, given, [out]) => [reference(x, weights, bias, given, out!)],
   lower: (b, { x, weights, bias }, given) => {
-    if (!weights.stored) {
-      b.unsupported("weights computed at run time are not supported yet; make them an initializer");
-    }
     if (x.dtype === "float64") {
       b.unsupported("convolutions of float64 are not supported; cast to float32");
     }
@@ -303,6 +303,10 @@ export const ConvTranspose = defineOp({
       { attributes: { strides: [3, 2], output_shape: [10, 8] } },
     ),
     rejects("channels do not fit", { x: ramp([1, 3, 4, 4]), weights: fixed(ramp([2, 2, 3, 3])) }, 100021, /do not fit weights/),
-    rejects("weights at run time", { x: ramp([1, 1, 4, 4]), weights: ramp([1, 1, 3, 3]) }, 100024, /initializer/),
+    sample(
+      "weights at run time",
+      { x: noise([1, 4, 4, 3]), weights: noise([4, 9, 3, 4], 2), bias: noise([18], 3) },
+      { attributes: { strides: [2, 3], group: 2, pads: [1, 0, 0, 1] } },
+    ),
   ],
 });

@@ -74,6 +74,13 @@ export function windowOf(
   return { window: { kernel: [...kernel], strides: [...strides], dilations: [...dilations], padsBegin, padsEnd }, dims };
 }
 
+/** Padding behind the data that covers every window, also the last one of ceil_mode. */
+export function coveringPads({ kernel, strides, dilations, padsBegin }: Window, spatial: readonly number[], out: readonly Dim[]): number[] {
+  return kernel.map((size, axis) =>
+    Math.max(0, (Number(out[axis]) - 1) * strides[axis]! + (size - 1) * dilations[axis]! + 1 - spatial[axis]! - padsBegin[axis]!),
+  );
+}
+
 /** Calls `visit` with each output position, window tap and the input position it reads; taps in the padding have `input` -1. Row-major spatial indices. */
 export function eachTap(
   spatial: readonly number[],
