@@ -168,8 +168,8 @@ export function runRoiAlign(program: usize, instruction: usize, tile: u32, frame
     }
     const binHeight = height / <f32>high, binWidth = width / <f32>wide;
     // Bounded work: a box four times as large as the picture lies mostly outside of it.
-    const down = asked != 0 ? asked : <u32>min<f32>(max<f32>(ceil<f32>(binHeight), 1), <f32>(4 * dim(source, 2)));
-    const across = asked != 0 ? asked : <u32>min<f32>(max<f32>(ceil<f32>(binWidth), 1), <f32>(4 * dim(source, 3)));
+    const down = asked != 0 ? asked : <u32>min<f32>(max<f32>(ceil<f32>(binHeight), 1), 4 * <f32>dim(source, 2));
+    const across = asked != 0 ? asked : <u32>min<f32>(max<f32>(ceil<f32>(binWidth), 1), 4 * <f32>dim(source, 3));
     const from = addressOf(source, frame) + <i32>picture * stride(source, 0);
     for (let bin: u32 = 0; bin < high * wide; bin++) {
       const row = bin / wide, column = bin - row * wide;

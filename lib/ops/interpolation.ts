@@ -29,8 +29,7 @@ export interface Axis {
 
 const { fround } = Math;
 
-function position(at: number, { size, target, scale: given, roi }: Axis, coordinates: string): number {
-  const scale = fround(given);
+function position(at: number, { size, target, scale, roi }: Axis, coordinates: string): number {
   const centre = (): number => fround(fround(fround(at + 0.5) / scale) - 0.5);
   switch (coordinates) {
     case "half_pixel":
@@ -43,9 +42,11 @@ function position(at: number, { size, target, scale: given, roi }: Axis, coordin
     }
     case "asymmetric":
       return fround(at / scale);
-    case "align_corners":
+    case "align_corners": {
       // The length before it was rounded down to whole elements.
-      return scale * size !== 1 ? (at * (size - 1)) / (scale * size - 1) : 0;
+      const length = Math.abs(scale * size - target) < 1e-6 ? target : scale * size;
+      return length !== 1 ? fround((at * (size - 1)) / (length - 1)) : 0;
+    }
     case "tf_crop_and_resize":
       return target > 1 ? roi[0] * (size - 1) + (at * (roi[1] - roi[0]) * (size - 1)) / (target - 1) : 0.5 * (roi[0] + roi[1]) * (size - 1);
     default:

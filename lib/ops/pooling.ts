@@ -117,7 +117,8 @@ function placesOf(g: Expansion, x: Value, attributes: PlaceAttributes): Value {
   }
   // In 32 bits there is a number below all of 8.
   const wide = isFloat(x.dtype!) || x.dtype === "int64" ? x : g.cast(x, "int32");
-  const low = wide.dtype === "int32" ? g.scalar(-(2 ** 31), "int32") : g.scalar(isFloat(wide.dtype!) ? Number.NEGATIVE_INFINITY : -(2 ** 53), wide.dtype!);
+  const low =
+    wide.dtype === "int32" ? g.scalar(-(2 ** 31), "int32") : g.scalar(isFloat(wide.dtype!) ? Number.NEGATIVE_INFINITY : -(2 ** 53), wide.dtype!);
   const axes = spatial.map((_, axis) => axis + 2);
   const padded = g.call("Pad", [wide, g.list(...padsBegin, ...coveringPads(window, spatial, dims)), low, g.list(...axes)]);
   let best: Value | undefined;
@@ -138,10 +139,7 @@ function placesOf(g: Expansion, x: Value, attributes: PlaceAttributes): Value {
     rowMajor(dims).reduce((sum, row, axis) => sum + ((Math.floor(i / row) % dims[axis]!) * strides[axis]! - padsBegin[axis]!) * steps[axis]!, 0),
   );
   const planes = Array.from({ length: batch * channels }, (_, i) => i * plane);
-  const base = g.call("Add", [
-    g.constant("int64", [1, 1, ...dims], starts),
-    g.constant("int64", [batch, channels, ...dims.map(() => 1)], planes),
-  ]);
+  const base = g.call("Add", [g.constant("int64", [1, 1, ...dims], starts), g.constant("int64", [batch, channels, ...dims.map(() => 1)], planes)]);
   return g.call("Add", [base, tapAt]);
 }
 

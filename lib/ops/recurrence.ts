@@ -1,7 +1,7 @@
 /** The reference of recurrent layers: the standard's equations, element by element, in float64. */
-import { AclError } from "../errors/acl-error";
 import { roundTo, sizeOf, type Tensor } from "../graph/tensor";
 import type { ConcreteType } from "./define";
+import { type ActivationGiven, activationsOf } from "./recurrent-steps";
 
 type Layer = "LSTM" | "GRU" | "RNN";
 export const gateCounts: Readonly<Record<Layer, number>> = { LSTM: 4, GRU: 3, RNN: 1 };
@@ -16,16 +16,15 @@ export interface RecurrentInputs {
   readonly c?: Tensor;
   readonly peepholes?: Tensor;
 }
-interface Given {
-  readonly activations: readonly string[] | undefined;
+interface Given extends ActivationGiven {
+  readonly clip: number | undefined;
+  readonly input_forget: number;
   readonly direction: string;
   readonly layout: number;
   readonly linear_before_reset: number;
 }
 
-const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
-const FUNCTIONS: Readonly<Record<string, (x: number) => number>> = { sigmoid, tanh: Math.tanh, relu: (x) => Math.max(0, x) };
-const USUAL: Readonly<Record<Layer, readonly string[]>> = { LSTM: ["sigmoid", "tanh", "tanh"], GRU: ["sigmoid", "tanh"], RNN: ["tanh"] };
+export const USUAL: Readonly<Record<Layer, readonly string[]>> = { LSTM: ["sigmoid", "tanh", "tanh"], GRU: ["sigmoid", "tanh"], RNN: ["tanh"] };
 
 /** One direction of one sequence: weights of that direction, state in place. */
 class Cell {
@@ -38,6 +37,7 @@ class Cell {
     readonly peephole: (index: number) => number,
     readonly f: readonly ((x: number) => number)[],
     readonly resetAfter: boolean,
+    readonly inputForget: boolean,
   ) {}
 
   step(x: readonly number[], h: Float64Array, c: Float64Array): void {
@@ -52,7 +52,7 @@ class Cell {
     if (layer === "LSTM") {
       for (const u of units) {
         const i = f[0]!(sum(0, u) + this.peephole(u) * c[u]!);
-        const forget = f[0]!(sum(2, u) + this.peephole(2 * hidden + u) * c[u]!);
+        const forget = this.inputForget ? 1 - i : f[0]!(sum(2, u) + this.peephole(2 * hidden + u) * c[u]!);
         c[u] = forget * c[u]! + i * f[1]!(sum(3, u));
         h[u] = f[0]!(sum(1, u) + this.peephole(hidden + u) * c[u]!) * f[2]!(c[u]!);
       }
@@ -76,16 +76,12 @@ class Cell {
 
 function cellOf(layer: Layer, { w, r, bias, peepholes }: RecurrentInputs, d: number, given: Given): Cell {
   const [gates, hidden, size] = [gateCounts[layer], r.dims[2]!, w.dims[2]!];
-  const names = given.activations ?? USUAL[layer];
-  const each = USUAL[layer].length;
-  const f = USUAL[layer].map((name, i) => {
-    const chosen = (names[names.length > each ? d * each + i : i] ?? name).toLowerCase();
-    const found = FUNCTIONS[chosen];
-    if (!found) {
-      throw new AclError(100024, `activation "${chosen}" of a recurrent layer is not supported`);
-    }
-    return found;
-  });
+  const { clip } = given;
+  const f = activationsOf(given, USUAL[layer], w.dims[0]!, layer)[d]!.map(
+    ({ real }, index) =>
+      (sum: number): number =>
+        real(clip === undefined || index === 2 ? sum : Math.min(clip, Math.max(-clip, sum))),
+  );
   const at = (of: Tensor | undefined, index: number): number => (of ? (of.data[index] as number) : 0);
   return new Cell(
     layer,
@@ -96,6 +92,7 @@ function cellOf(layer: Layer, { w, r, bias, peepholes }: RecurrentInputs, d: num
     (index) => at(peepholes, d * 3 * hidden + index),
     f,
     given.linear_before_reset !== 0,
+    given.input_forget !== 0,
   );
 }
 

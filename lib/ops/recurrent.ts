@@ -1,14 +1,17 @@
 /** LSTM, GRU and RNN: the products of all inputs are one MATMUL per direction, the recurrence is one RNN instruction. */
 import { AclError } from "../errors/acl-error";
 import { type Dim, formatDims, shapeError } from "../graph/dims";
-import type { Stored } from "../graph/tensor";
+import type { Value } from "../graph/ir";
+import { decode, type Stored } from "../graph/tensor";
 import { packRnn } from "../program/encode-rnn";
 import type { RnnName, View } from "../program/types";
 import { requireDtype } from "./arithmetic";
 import { type AnyOp, defineOp, float, floats, int, string, strings, type AttributeSpec, type Tolerance } from "./define";
+import type { Expansion } from "./expansion";
 import { type Lowering, Operand } from "./lowering";
 import { packedMatrix } from "./packing";
-import { gateCounts, recurrence, type RecurrentInputs } from "./recurrence";
+import { gateCounts, recurrence, type RecurrentInputs, USUAL } from "./recurrence";
+import { activationsOf, writeSteps } from "./recurrent-steps";
 import { fixed, noise, rejects, type Sample, sample, values } from "./sample";
 import { StripBuilder } from "./strip-builder";
 import { permuteView, reshapeView, sliceView } from "./views";
@@ -29,7 +32,6 @@ const ATTRIBUTES = {
 } as const;
 type Given = { readonly [K in keyof typeof ATTRIBUTES]: (typeof ATTRIBUTES)[K] extends AttributeSpec<infer T> ? T : never };
 
-const DEFAULTS: Readonly<Record<Layer, readonly string[]>> = { LSTM: ["sigmoid", "tanh", "tanh"], GRU: ["sigmoid", "tanh"], RNN: ["tanh"] };
 const directions = ({ direction }: Given): number => (direction === "bidirectional" ? 2 : 1);
 /** Logical [time, batch, ...] of a view that `layout` may have the other way round. */
 const timeFirst = (view: View, layout: number): View => (layout ? permuteView(view, [1, 0, ...view.dims.map((_, axis) => axis).slice(2)]) : view);
@@ -58,21 +60,51 @@ function check(
   return hidden;
 }
 
-/** The kernel of these attributes. */
-function kindOf(b: Lowering, layer: Layer, given: Given): RnnName {
+/** The kernel of these attributes, if there is one. */
+function kindOf(layer: Layer, given: Given): RnnName | undefined {
   const names = (given.activations ?? []).map((name) => name.toLowerCase());
-  const each = DEFAULTS[layer].length;
-  const usual = names.every((name, i) => name === DEFAULTS[layer][i % each]);
+  const each = USUAL[layer].length;
+  const usual = names.every((name, i) => name === USUAL[layer][i % each]);
   const rectified = layer === "RNN" && names.length > 0 && names.every((name) => name === "relu");
   if ((!usual && !rectified) || given.clip !== undefined || given.input_forget) {
-    b.unsupported(
-      `activations [${given.activations ?? ""}]${given.clip === undefined ? "" : ", clip"}${given.input_forget ? ", input_forget" : ""} are not supported; the default activations are`,
-    );
+    return undefined;
   }
   if (layer === "RNN") {
     return rectified ? "relu" : "tanh";
   }
   return layer === "LSTM" ? "lstm" : given.linear_before_reset ? "gru_reset_after" : "gru";
+}
+
+/** Whether one RNN instruction per direction does it: all sequences go to the end, and weights are known when the model is compiled. */
+function isPlainLayer(layer: Layer, { x, w, r, bias, lengths, peepholes }: Named<Value>, given: Given): boolean {
+  const time = x.dims![given.layout ? 1 : 0];
+  const known = [w, r, bias, peepholes].every((each) => !each || each.constant);
+  const whole =
+    !lengths || (lengths.constant && Array.from(decode(lengths.constant).data as ArrayLike<number>).every((each) => Number(each) === time));
+  return kindOf(layer, given) !== undefined && x.dtype === "float32" && known && whole === true;
+}
+
+function expandLayer(g: Expansion, layer: Layer, given: Given, named: Named<Value>): (Value | undefined)[] {
+  const single = (of: Value | undefined): Value | undefined => of && g.cast(of, "float32");
+  const turned = (of: Value | undefined): Value | undefined => of && (given.layout ? g.transpose(of, [1, 0, 2]) : of);
+  const { y, h, c } = writeSteps(g, {
+    layer,
+    x: turned(single(named.x))!,
+    w: single(named.w)!,
+    r: single(named.r)!,
+    bias: single(named.bias),
+    lengths: named.lengths,
+    h: turned(single(named.h)),
+    c: turned(single(named.c)),
+    peepholes: single(named.peepholes),
+    activations: activationsOf(given, USUAL[layer], directions(given), g.what),
+    clip: given.clip,
+    inputForget: given.input_forget !== 0,
+    resetAfter: given.linear_before_reset !== 0,
+    direction: given.direction,
+  });
+  const sequence = given.layout ? g.transpose(y, [2, 0, 1, 3]) : y;
+  return [sequence, turned(h), turned(c)].map((value, index) => (value && g.has(index) ? g.cast(value, named.x.dtype!) : undefined));
 }
 
 /** Direction `d` of constant weights [directions, ...]. */
@@ -103,15 +135,15 @@ function biases(b: Lowering, bias: Operand | undefined, d: number, gates: number
   };
 }
 
-interface Operands {
-  readonly x: Operand;
-  readonly w: Operand;
-  readonly r: Operand;
-  readonly bias?: Operand;
-  readonly lengths?: Operand;
-  readonly h?: Operand;
-  readonly c?: Operand;
-  readonly peepholes?: Operand;
+interface Named<T> {
+  readonly x: T;
+  readonly w: T;
+  readonly r: T;
+  readonly bias?: T;
+  readonly lengths?: T;
+  readonly h?: T;
+  readonly c?: T;
+  readonly peepholes?: T;
 }
 
 /** [batch, hidden] that starts with direction `d` of `first` (or zeros) and is output `index`, if the node has that. */
@@ -138,21 +170,12 @@ function stateOf(
   return state;
 }
 
-function lowerLayer(b: Lowering, layer: Layer, { x, w, r, bias, lengths, h, c, peepholes }: Operands, given: Given): void {
-  const kind = kindOf(b, layer, given);
-  if (!w.stored || !r.stored || (bias && !bias.stored) || (peepholes && !peepholes.stored)) {
-    b.unsupported("weights computed at run time are not supported yet; make them initializers");
-  }
-  if (x.dtype !== "float32") {
-    b.unsupported(`recurrent layers of ${x.dtype} are not supported; cast to float32`);
-  }
+function lowerLayer(b: Lowering, layer: Layer, { x, w, r, bias, h, c, peepholes }: Named<Operand>, given: Given): void {
+  const kind = kindOf(layer, given)!;
   const gates = gateCounts[layer];
   const source = timeFirst(x.view, given.layout);
   const [time, batch, inputs] = source.dims as [number, number, number];
   const hidden = r.dims[2]!;
-  if (lengths && !(lengths.constant && Array.from(lengths.constant.data as ArrayLike<number>).every((length) => Number(length) === time))) {
-    b.unsupported("sequence_lens that differ from the data's length are not supported yet");
-  }
   const rows = reshapeView(b.arranged(source), [time * batch, inputs])!;
   const wholes = [1, 2].map((index) => (b.has(index) ? b.target(index) : undefined));
   // Y is [time, directions, batch, hidden], or [batch, time, directions, hidden].
@@ -218,7 +241,11 @@ function layer(name: Layer, newest: number, extraInputs: readonly string[], samp
       return [all, last, last].slice(0, outputs).map((dims) => ({ dtype: x.dtype, dims }));
     },
     reference: (inputs, given, types) => recurrence(name, inputs as RecurrentInputs, given as Given, types),
-    lower: (b, inputs, given) => lowerLayer(b, name, inputs as unknown as Operands, given as Given),
+    lower: (b, inputs, given) => lowerLayer(b, name, inputs as unknown as Named<Operand>, given as Given),
+    expand: (g, inputs, given) => {
+      const named = inputs as unknown as Named<Value>;
+      return isPlainLayer(name, named, given as Given) ? undefined : expandLayer(g, name, given as Given, named);
+    },
     tolerance: CLOSE,
     samples,
   });
@@ -239,7 +266,17 @@ export const LSTM = layer("LSTM", 22, ["c?", "peepholes?"], () => [
   sample("peepholes, no bias", { ...inputs(4, [2, 1, 3, 4]), bias: undefined, peepholes: fixed(noise([1, 12], 7)) }, { outputs: 1 }),
   sample("batch first", inputs(4, [2, 3, 4, 5]), { outputs: 3, attributes: { layout: 1 } }),
   rejects("weights that do not fit", { ...inputs(4, [3, 2, 5, 7]), r: fixed(noise([1, 28, 6])) }, 100021, /do not fit/),
-  rejects("clip", inputs(4, [1, 1, 2, 2]), 100024, /clip/, { attributes: { clip: 0.5 } }),
+  sample(
+    "clip, lengths, both directions",
+    { ...inputs(4, [4, 2, 3, 5], 2), lengths: values("int32", [2], [2, 4]), h: noise([2, 2, 5], 5), peepholes: fixed(noise([2, 15], 7)) },
+    { outputs: 3, attributes: { ...both, clip: 0.5 } },
+  ),
+  sample("batch first, other activations", inputs(4, [2, 3, 4, 5]), {
+    outputs: 3,
+    attributes: { layout: 1, input_forget: 1, activations: ["HardSigmoid", "Softsign", "LeakyRelu"] as never, activation_alpha: [0.3, 0.1] },
+    floats: ["activation_alpha"],
+  }),
+  rejects("no such activation", inputs(4, [1, 1, 2, 2]), 100023, /"Sinus"/, { attributes: { activations: ["Sinus", "Tanh", "Tanh"] as never } }),
 ]);
 export const GRU = layer("GRU", 22, [], () => [
   sample("reset before", { ...inputs(3, [3, 2, 5, 6]), h: noise([1, 2, 6], 5) }, { outputs: 2 }),
@@ -249,10 +286,20 @@ export const GRU = layer("GRU", 22, [], () => [
     { ...inputs(3, [4, 1, 3, 4], 2), bias: undefined },
     { outputs: 2, attributes: { ...both, linear_before_reset: 1 } },
   ),
+  sample(
+    "reset before, lengths backwards",
+    { ...inputs(3, [4, 3, 3, 5]), lengths: values("int32", [3], [4, 1, 3]) },
+    { outputs: 2, attributes: { direction: "reverse" as never } },
+  ),
+  sample(
+    "reset after, clip, weights at run time",
+    { ...inputs(3, [3, 2, 3, 4]), w: noise([1, 12, 3], 2), r: noise([1, 12, 4], 3) },
+    { outputs: 2, attributes: { linear_before_reset: 1, clip: 0.25 } },
+  ),
   sample("backwards", inputs(3, [4, 1, 3, 5]), { outputs: 2, attributes: { direction: "reverse" as never } }),
 ]);
 export const RNN = layer("RNN", 22, [], () => [
   sample("tanh", { ...inputs(1, [3, 2, 4, 5]), lengths: fixed(values("int32", [2], [3, 3])) }, { outputs: 2 }),
   sample("relu", inputs(1, [2, 1, 3, 20]), { outputs: 1, attributes: { activations: ["Relu"] as never } }),
-  rejects("sequences of other lengths", { ...inputs(1, [3, 2, 4, 5]), lengths: fixed(values("int32", [2], [3, 1])) }, 100024, /sequence_lens/),
+  sample("sequences of other lengths", { ...inputs(1, [3, 2, 4, 5]), lengths: fixed(values("int32", [2], [3, 0])) }, { outputs: 2 }),
 ]);

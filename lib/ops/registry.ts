@@ -10,6 +10,9 @@ interface Family {
   load(): Readonly<Record<string, unknown>>;
 }
 
+/** An operator of onnxruntime's own domain. */
+const contrib = (name: string): string => `com.microsoft:${name}`;
+
 /**
  * Which file has which operators: a family is loaded with the first node that needs it, since reading and running all of them would cost every start
  * more than a small model's whole compilation. A test holds this list against what the files define.
@@ -84,6 +87,23 @@ export const FAMILIES: readonly Family[] = [
   { names: ["Attention", "RotaryEmbedding", "ai.onnx.preview:FlexAttention"], load: () => require("./attention") },
   { names: ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"], load: () => require("./loss") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
+  {
+    names: [
+      "SimplifiedLayerNormalization",
+      ...["Gelu", "BiasGelu", "FastGelu", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"].map(contrib),
+      ...["EmbedLayerNormalization", "FusedMatMul", "FusedConv"].map(contrib),
+    ],
+    load: () => require("./contrib"),
+  },
+  { names: ["Attention", "MultiHeadAttention"].map(contrib), load: () => require("./contrib-attention") },
+  { names: ["GroupQueryAttention", "RotaryEmbedding", "MatMulNBits"].map(contrib), load: () => require("./contrib-decoder") },
+  {
+    names: [
+      ...["QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool", "QLinearConcat"].map(contrib),
+      ...["MatMulIntegerToFloat", "DynamicQuantizeMatMul"].map(contrib),
+    ],
+    load: () => require("./contrib-quantized"),
+  },
 ];
 /** The newest operator set whose forms have been compared with ours. */
 export const NEWEST_OPSET = 25;

@@ -147,7 +147,11 @@ export const LpPool = defineOp({
     sample("p 2", { x: noise([1, 2, 6, 5]) }, { attributes: { kernel_shape: [2, 3], strides: [2, 1] } }),
     sample("p 3, pads", { x: noise([1, 3, 7]) }, { attributes: { kernel_shape: [3], pads: [1, 1], p: 3 } }),
     sample("p 1, same upper", { x: noise([1, 1, 4, 4]) }, { attributes: { kernel_shape: [2, 2], p: 1, auto_pad: "SAME_UPPER" as never } }),
-    sample("ceil mode, pads", { x: noise([1, 2, 6, 5]) }, { attributes: { kernel_shape: [3, 2], strides: [2, 2], pads: [0, 1, 1, 0], ceil_mode: 1 } }),
+    sample(
+      "ceil mode, pads",
+      { x: noise([1, 2, 6, 5]) },
+      { attributes: { kernel_shape: [3, 2], strides: [2, 2], pads: [0, 1, 1, 0], ceil_mode: 1 } },
+    ),
     rejects("no window", { x: noise([1, 1, 4]) }, 100023, /"kernel_shape"/),
   ],
 });

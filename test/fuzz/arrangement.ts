@@ -42,7 +42,13 @@ const split = (r: Random): Case => {
   const attributes = { axis: BigInt(axis) };
   if (r.chance(0.4)) {
     const count = r.int(1, 4);
-    return { op: "Split", opset: 18, inputs: [r.tensor("float32", dims.with(axis, count * 3 - r.below(2)))], attributes: { ...attributes, num_outputs: BigInt(count) }, outputs: count };
+    return {
+      op: "Split",
+      opset: 18,
+      inputs: [r.tensor("float32", dims.with(axis, count * 3 - r.below(2)))],
+      attributes: { ...attributes, num_outputs: BigInt(count) },
+      outputs: count,
+    };
   }
   return { op: "Split", opset: 13, inputs: [r.tensor(r.pick(ANY), dims.with(axis, total)), list(...parts)], attributes, outputs: parts.length };
 };
@@ -79,7 +85,7 @@ function tuples(r: Random, dims: readonly number[], depth: number, count: number
   return places.flatMap((place) => {
     const at: number[] = [];
     for (let axis = depth - 1; axis >= 0; axis--) {
-      at[axis] = place % dims[axis]! - (r.chance(0.3) ? dims[axis]! : 0);
+      at[axis] = (place % dims[axis]!) - (r.chance(0.3) ? dims[axis]! : 0);
       place = Math.floor(place / dims[axis]!);
     }
     return at;
@@ -92,7 +98,10 @@ const gatherNd = (r: Random): Case => {
   const depth = r.int(1, dims.length - batch);
   const inner = r.int(0, 4);
   const count = sizeOf(dims.slice(0, batch)) * inner;
-  const indices = { ...tensor("int64", [...dims.slice(0, batch), inner, depth], tuples(r, dims.slice(batch), depth, count, false)), fixed: r.chance(0.3) };
+  const indices = {
+    ...tensor("int64", [...dims.slice(0, batch), inner, depth], tuples(r, dims.slice(batch), depth, count, false)),
+    fixed: r.chance(0.3),
+  };
   return { op: "GatherND", opset: 13, inputs: [r.tensor(r.pick(ANY), dims), indices], attributes: { batch_dims: BigInt(batch) } };
 };
 
@@ -133,19 +142,29 @@ const pad = (r: Random): Case => {
   const dims = r.dims(r.int(1, 4), 0);
   const mode = r.pick(["constant", "constant", "reflect", "edge", "wrap"]);
   const most = (axis: number): number => (mode === "reflect" ? dims[axis]! - 1 : mode === "wrap" ? dims[axis]! : 4);
-  const amount = (axis: number): number => (mode === "constant" && r.chance(0.2) ? -r.int(0, Math.floor(dims[axis]! / 2)) : r.int(0, Math.max(0, most(axis))));
+  const amount = (axis: number): number =>
+    mode === "constant" && r.chance(0.2) ? -r.int(0, Math.floor(dims[axis]! / 2)) : r.int(0, Math.max(0, most(axis)));
   const axes = r.chance(0.3) ? r.order(dims.length).slice(0, r.int(1, dims.length)) : undefined;
   const all = axes ?? dims.map((_, axis) => axis);
   const pads = list(...all.map(amount), ...all.map(amount));
   const dtype = r.pick<DtypeName>(["float32", "float32", "int32", "int64", "float64", "uint8"]);
   const value = mode === "constant" && r.chance(0.7) ? one(dtype, 7, r.chance(0.7)) : undefined;
   const shown = axes && list(...axes.map((axis) => (r.chance(0.5) ? axis : axis - dims.length)));
-  return { op: "Pad", opset: 19, inputs: shown ? [r.tensor(dtype, dims), pads, value, shown] : [r.tensor(dtype, dims), pads, value], attributes: { mode } };
+  return {
+    op: "Pad",
+    opset: 19,
+    inputs: shown ? [r.tensor(dtype, dims), pads, value, shown] : [r.tensor(dtype, dims), pads, value],
+    attributes: { mode },
+  };
 };
 
 const tile = (r: Random): Case => {
   const dims = r.dims(r.int(1, 4));
-  return { op: "Tile", opset: 13, inputs: [r.tensor(r.pick(["float32", "int64", "int32", "uint8", "bool"]), dims), list(...dims.map(() => r.int(0, 3)))] };
+  return {
+    op: "Tile",
+    opset: 13,
+    inputs: [r.tensor(r.pick(["float32", "int64", "int32", "uint8", "bool"]), dims), list(...dims.map(() => r.int(0, 3)))],
+  };
 };
 
 const blocks = (r: Random): Case => {
@@ -160,14 +179,24 @@ const blocks = (r: Random): Case => {
 
 const trilu = (r: Random): Case => {
   const k = r.chance(0.7) ? one("int64", r.int(-6, 6)) : undefined;
-  return { op: "Trilu", opset: 14, inputs: [r.tensor(r.pick(["float32", "int64", "bool", "float64"]), r.dims(r.int(2, 4))), k], attributes: { upper: BigInt(r.below(2)) } };
+  return {
+    op: "Trilu",
+    opset: 14,
+    inputs: [r.tensor(r.pick(["float32", "int64", "bool", "float64"]), r.dims(r.int(2, 4))), k],
+    attributes: { upper: BigInt(r.below(2)) },
+  };
 };
 
 const oneHot = (r: Random): Case => {
   const depth = r.int(1, 6);
   const indices = r.indices(r.dims(r.int(0, 3)), -depth - 1, depth, { dtype: r.pick(["int64", "int32"]) });
   const rank = indices.dims.length + 1;
-  return { op: "OneHot", opset: 11, inputs: [indices, list(depth), { ...tensor("float32", [2], [r.unit(), r.unit()]) }], attributes: { axis: BigInt(r.axis(rank)) } };
+  return {
+    op: "OneHot",
+    opset: 11,
+    inputs: [indices, list(depth), { ...tensor("float32", [2], [r.unit(), r.unit()]) }],
+    attributes: { axis: BigInt(r.axis(rank)) },
+  };
 };
 
 const reshape = (r: Random): Case => {
@@ -202,14 +231,24 @@ const flatten = (r: Random): Case => {
 
 const shapeOf = (r: Random): Case => {
   if (r.chance(0.3)) return { op: "Size", opset: 13, inputs: [r.tensor("float32", r.dims())] };
-  return { op: "Shape", opset: 15, inputs: [r.tensor("float32", r.dims())], attributes: r.chance(0.5) ? {} : { start: BigInt(r.int(-4, 4)), end: BigInt(r.int(-4, 4)) } };
+  return {
+    op: "Shape",
+    opset: 15,
+    inputs: [r.tensor("float32", r.dims())],
+    attributes: r.chance(0.5) ? {} : { start: BigInt(r.int(-4, 4)), end: BigInt(r.int(-4, 4)) },
+  };
 };
 
 const reverse = (r: Random): Case => {
   const dims = r.dims(r.int(2, 4), 0);
   const time = r.below(2);
   const lengths = r.indices([dims[1 - time]!], 0, dims[time]!, { fixed: r.chance(0.3) });
-  return { op: "ReverseSequence", opset: 10, inputs: [r.tensor(r.pick(["float32", "int64", "bool"]), dims), lengths], attributes: { batch_axis: BigInt(1 - time), time_axis: BigInt(time) } };
+  return {
+    op: "ReverseSequence",
+    opset: 10,
+    inputs: [r.tensor(r.pick(["float32", "int64", "bool"]), dims), lengths],
+    attributes: { batch_axis: BigInt(1 - time), time_axis: BigInt(time) },
+  };
 };
 
 const topK = (r: Random): Case => {
@@ -221,7 +260,12 @@ const topK = (r: Random): Case => {
 };
 
 const constantOfShape = (r: Random): Case => ({ op: "ConstantOfShape", opset: 9, inputs: [list(...r.dims())] });
-const eyeLike = (r: Random): Case => ({ op: "EyeLike", opset: 9, inputs: [r.tensor("float32", r.dims(2))], attributes: { k: BigInt(r.int(-4, 4)), dtype: BigInt(r.pick([1, 7, 11, 6])) } });
+const eyeLike = (r: Random): Case => ({
+  op: "EyeLike",
+  opset: 9,
+  inputs: [r.tensor("float32", r.dims(2))],
+  attributes: { k: BigInt(r.int(-4, 4)), dtype: BigInt(r.pick([1, 7, 11, 6])) },
+});
 const range = (r: Random): Case => {
   const dtype = r.pick<DtypeName>(["int64", "int32", "float32", "float64"]);
   const step = r.pick([1, 2, 3, -1, -2]);
@@ -230,20 +274,54 @@ const range = (r: Random): Case => {
 
 const dynamic = (r: Random): Case => {
   const fixed = (given: Given): Given => ({ ...given, fixed: true });
-  if (r.chance(0.4)) return { op: "NonZero", opset: 13, inputs: [fixed(r.tensor(r.pick(["float32", "int64", "bool", "int32", "uint8"]), r.dims(r.int(1, 4)), { scale: 1 }))] };
+  if (r.chance(0.4))
+    return {
+      op: "NonZero",
+      opset: 13,
+      inputs: [fixed(r.tensor(r.pick(["float32", "int64", "bool", "int32", "uint8"]), r.dims(r.int(1, 4)), { scale: 1 }))],
+    };
   const dims = r.dims(r.int(1, 4), 0);
   if (r.chance(0.5)) {
     const axis = r.chance(0.7) ? r.axis(dims.length) : undefined;
     const length = r.int(0, axis === undefined ? sizeOf(dims) : dims.at(axis)!);
-    return { op: "Compress", opset: 11, inputs: [fixed(r.tensor("float32", dims)), fixed(r.tensor("bool", [length]))], ...(axis === undefined ? {} : { attributes: { axis: BigInt(axis) } }) };
+    return {
+      op: "Compress",
+      opset: 11,
+      inputs: [fixed(r.tensor("float32", dims)), fixed(r.tensor("bool", [length]))],
+      ...(axis === undefined ? {} : { attributes: { axis: BigInt(axis) } }),
+    };
   }
   const axis = r.chance(0.5) ? { axis: BigInt(r.axis(dims.length)) } : {};
-  return { op: "Unique", opset: 11, inputs: [fixed(r.tensor(r.pick(["float32", "int64"]), dims, { scale: 2 }))], attributes: { ...axis, sorted: BigInt(r.below(2)) }, outputs: 4 };
+  return {
+    op: "Unique",
+    opset: 11,
+    inputs: [fixed(r.tensor(r.pick(["float32", "int64"]), dims, { scale: 2 }))],
+    attributes: { ...axis, sorted: BigInt(r.below(2)) },
+    outputs: 4,
+  };
 };
 
 export const ARRANGEMENT: Readonly<Record<string, (r: Random) => Case>> = {
-  ...{ Transpose: transpose, Concat: concat, Slice: slice, Split: split, Expand: expand, Gather: gather, GatherElements: gatherElements, GatherND: gatherNd },
-  ...{ ScatterND: scatterNd, ScatterElements: scatterElements, Pad: pad, Tile: tile, DepthToSpace: blocks, Trilu: trilu, OneHot: oneHot, Reshape: reshape },
+  ...{
+    Transpose: transpose,
+    Concat: concat,
+    Slice: slice,
+    Split: split,
+    Expand: expand,
+    Gather: gather,
+    GatherElements: gatherElements,
+    GatherND: gatherNd,
+  },
+  ...{
+    ScatterND: scatterNd,
+    ScatterElements: scatterElements,
+    Pad: pad,
+    Tile: tile,
+    DepthToSpace: blocks,
+    Trilu: trilu,
+    OneHot: oneHot,
+    Reshape: reshape,
+  },
   ...{ Squeeze: squeeze, Flatten: flatten, Shape: shapeOf, ReverseSequence: reverse, TopK: topK, ConstantOfShape: constantOfShape, EyeLike: eyeLike },
   ...{ Range: range, Dynamic: dynamic },
 };

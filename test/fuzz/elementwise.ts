@@ -29,7 +29,17 @@ function binary(op: string, dtypes: readonly DtypeName[], { opset = 15, awkward 
     const options = { scale: r.pick([3, 100]), awkward: awkward && r.chance(0.4) };
     const second = r.tensor(dtype, b, { ...options, fixed: r.chance(0.3) });
     // Division by a whole zero is undefined.
-    const safe = nonzero && !isFloatName(dtype) ? { ...second, ...tensor(dtype, b, Array.from(second.data as ArrayLike<number | bigint>, (v) => (Number(v) === 0 ? 3 : v))) } : second;
+    const safe =
+      nonzero && !isFloatName(dtype)
+        ? {
+            ...second,
+            ...tensor(
+              dtype,
+              b,
+              Array.from(second.data as ArrayLike<number | bigint>, (v) => (Number(v) === 0 ? 3 : v)),
+            ),
+          }
+        : second;
     const swap = r.chance(0.3);
     const first = r.tensor(dtype, a, options);
     return { op, opset, inputs: swap && !nonzero ? [safe, first] : [first, safe] };
@@ -72,9 +82,15 @@ function where(r: Random): Case {
 function pow(r: Random): Case {
   const dims = r.dims();
   const [from, by] = [r.pick<DtypeName>(["float32", "float64", "int32", "int64"]), r.pick<DtypeName>(["float32", "float64", "int32", "int64"])];
-  const exponent = r.chance(0.6) ? one(by, r.pick(isFloatName(by) ? [0, 0.5, 1, 2, 3, -1, 1.5] : [0, 1, 2, 3])) : r.tensor(by, r.broadcastable(dims), { scale: 3, low: 0 });
+  const exponent = r.chance(0.6)
+    ? one(by, r.pick(isFloatName(by) ? [0, 0.5, 1, 2, 3, -1, 1.5] : [0, 1, 2, 3]))
+    : r.tensor(by, r.broadcastable(dims), { scale: 3, low: 0 });
   // A whole power of a negative number that is no number is undefined.
-  return { op: "Pow", opset: 15, inputs: [r.tensor(from, dims, { scale: 6, low: isFloatName(from) === isFloatName(by) && r.chance(0.3) ? -9 : 1 }), exponent] };
+  return {
+    op: "Pow",
+    opset: 15,
+    inputs: [r.tensor(from, dims, { scale: 6, low: isFloatName(from) === isFloatName(by) && r.chance(0.3) ? -9 : 1 }), exponent],
+  };
 }
 
 function mod(r: Random): Case {
@@ -105,7 +121,7 @@ function quantize(r: Random): Case {
   const zero = r.chance(0.8) ? r.tensor(dtype, per, { scale: 20, fixed: r.chance(0.5) }) : undefined;
   const attributes = { axis: BigInt(axis) };
   if (r.chance(0.5)) {
-    return { op: "QuantizeLinear", opset: zero ? 21 : 19, inputs: [r.tensor("float32", dims, { scale: r.pick([1, 30]), }), scale, zero], attributes };
+    return { op: "QuantizeLinear", opset: zero ? 21 : 19, inputs: [r.tensor("float32", dims, { scale: r.pick([1, 30]) }), scale, zero], attributes };
   }
   return { op: "DequantizeLinear", opset: 21, inputs: [r.tensor(dtype, dims, { scale: 100 }), scale, zero], attributes };
 }
@@ -133,7 +149,10 @@ export const ELEMENTWISE: Readonly<Record<string, (r: Random) => Case>> = {
   Not: unary("Not", ["bool"]),
   BitwiseNot: unary("BitwiseNot", WHOLE),
   IsNaN: unary("IsNaN", FLOATS),
-  IsInf: (r) => ({ ...unary("IsInf", ["float32", "float64"])(r), ...(r.chance(0.5) ? { attributes: { detect_negative: BigInt(r.below(2)), detect_positive: BigInt(r.below(2)) } } : {}) }),
+  IsInf: (r) => ({
+    ...unary("IsInf", ["float32", "float64"])(r),
+    ...(r.chance(0.5) ? { attributes: { detect_negative: BigInt(r.below(2)), detect_positive: BigInt(r.below(2)) } } : {}),
+  }),
   LeakyRelu: activation("LeakyRelu", { alpha: [-0.5, 2] }),
   HardSigmoid: activation("HardSigmoid", { alpha: [0, 1], beta: [0, 1] }),
   Elu: activation("Elu", { alpha: [-1, 2] }),
@@ -142,6 +161,11 @@ export const ELEMENTWISE: Readonly<Record<string, (r: Random) => Case>> = {
   ThresholdedRelu: activation("ThresholdedRelu", { alpha: [-1, 2] }),
   Shrink: activation("Shrink", { lambd: [0, 2], bias: [-1, 1] }),
   // At minus infinity ours is the limit, the formula is NaN.
-  Gelu: (r) => ({ op: "Gelu", opset: 20, inputs: [r.tensor("float32", r.dims(), { scale: r.pick([4, 1e30]) })], ...(r.chance(0.5) ? { attributes: { approximate: r.pick(["none", "tanh"]) } } : {}) }),
+  Gelu: (r) => ({
+    op: "Gelu",
+    opset: 20,
+    inputs: [r.tensor("float32", r.dims(), { scale: r.pick([4, 1e30]) })],
+    ...(r.chance(0.5) ? { attributes: { approximate: r.pick(["none", "tanh"]) } } : {}),
+  }),
   ...{ Cast: cast, Clip: clip, Where: where, Pow: pow, Mod: mod, BitShift: shift, PRelu: prelu, Quantize: quantize },
 };

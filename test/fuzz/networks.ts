@@ -4,7 +4,18 @@ import { tensor } from "../../dist/lib/graph/tensor";
 import { type Case, ints, list, type Random } from "./random";
 
 // The peer keeps the dims of what is empty, and drops NaN from the greatest and smallest.
-const REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"];
+const REDUCTIONS = [
+  "ReduceSum",
+  "ReduceMean",
+  "ReduceProd",
+  "ReduceMax",
+  "ReduceMin",
+  "ReduceSumSquare",
+  "ReduceL1",
+  "ReduceL2",
+  "ReduceLogSum",
+  "ReduceLogSumExp",
+];
 
 function reduction(op: string) {
   return (r: Random): Case => {
@@ -13,7 +24,10 @@ function reduction(op: string) {
     const shown = axes?.map((axis) => (r.chance(0.5) ? axis : axis - dims.length));
     const dtype = r.pick<DtypeName>(op.includes("Log") ? ["float32", "float64"] : ["float32", "float32", "float64", "int32", "int64"]);
     const x = r.tensor(dtype, dims, { scale: 3, low: op === "ReduceLogSum" ? 0.1 : -9, awkward: op.endsWith("Sum") && r.chance(0.1) });
-    const attributes = { ...(r.chance(0.7) ? { keepdims: BigInt(r.below(2)) } : {}), ...(r.chance(0.3) ? { noop_with_empty_axes: BigInt(r.below(2)) } : {}) };
+    const attributes = {
+      ...(r.chance(0.7) ? { keepdims: BigInt(r.below(2)) } : {}),
+      ...(r.chance(0.3) ? { noop_with_empty_axes: BigInt(r.below(2)) } : {}),
+    };
     if (op !== "ReduceSum" && r.chance(0.3)) {
       const { noop_with_empty_axes: _, ...rest } = attributes;
       return { op, opset: 13, inputs: [x], attributes: { ...rest, ...(shown && shown.length > 0 ? { axes: ints(shown) } : {}) } };
@@ -25,19 +39,34 @@ function reduction(op: string) {
 const extremum = (r: Random): Case => {
   const dims = r.dims(r.int(1, 4), 0);
   const attributes = { axis: BigInt(r.axis(dims.length)), keepdims: BigInt(r.below(2)), select_last_index: BigInt(r.below(2)) };
-  return { op: r.pick(["ArgMax", "ArgMin"]), opset: 13, inputs: [r.tensor(r.pick(["float32", "int32", "float64", "int8", "uint8"]), dims, { scale: 2 })], attributes };
+  return {
+    op: r.pick(["ArgMax", "ArgMin"]),
+    opset: 13,
+    inputs: [r.tensor(r.pick(["float32", "int32", "float64", "int8", "uint8"]), dims, { scale: 2 })],
+    attributes,
+  };
 };
 
 const softmax = (r: Random): Case => {
   const dims = r.dims(r.int(1, 4));
   const op = r.pick(["Softmax", "LogSoftmax", "Hardmax"]);
-  return { op, opset: r.pick([13, 11]), inputs: [r.tensor(r.pick(["float32", "float32", "float64", "float16"]), dims, { scale: r.pick([2, 90]) })], ...(r.chance(0.8) ? { attributes: { axis: BigInt(r.axis(dims.length)) } } : {}) };
+  return {
+    op,
+    opset: r.pick([13, 11]),
+    inputs: [r.tensor(r.pick(["float32", "float32", "float64", "float16"]), dims, { scale: r.pick([2, 90]) })],
+    ...(r.chance(0.8) ? { attributes: { axis: BigInt(r.axis(dims.length)) } } : {}),
+  };
 };
 
 const cumulative = (r: Random): Case => {
   const dims = r.dims(r.int(1, 4));
   const axis = { ...tensor("int64", [], [r.axis(dims.length)]), fixed: true };
-  return { op: "CumSum", opset: 14, inputs: [r.tensor(r.pick(["float32", "int32", "int64", "float64"]), dims), axis], attributes: { exclusive: BigInt(r.below(2)), reverse: BigInt(r.below(2)) } };
+  return {
+    op: "CumSum",
+    opset: 14,
+    inputs: [r.tensor(r.pick(["float32", "int32", "int64", "float64"]), dims), axis],
+    attributes: { exclusive: BigInt(r.below(2)), reverse: BigInt(r.below(2)) },
+  };
 };
 
 const matmul = (r: Random): Case => {
@@ -55,14 +84,38 @@ const gemm = (r: Random): Case => {
   const dtype = r.pick<DtypeName>(["float32", "float32", "float64", "float16"]);
   const c = r.chance(0.8) ? r.tensor(dtype, r.pick([[n], [m, n], [1, n], [m, 1], [1], []]), { fixed: r.chance(0.5) }) : undefined;
   const attributes = { transA: BigInt(transA), transB: BigInt(transB), ...(r.chance(0.5) ? { alpha: 0.5, beta: r.pick([0.25, 1.5]) } : {}) };
-  return { op: "Gemm", opset: 13, inputs: [r.tensor(dtype, transA ? [k, m] : [m, k]), r.tensor(dtype, transB ? [n, k] : [k, n], { fixed: r.chance(0.5) }), c], attributes };
+  return {
+    op: "Gemm",
+    opset: 13,
+    inputs: [r.tensor(dtype, transA ? [k, m] : [m, k]), r.tensor(dtype, transB ? [n, k] : [k, n], { fixed: r.chance(0.5) }), c],
+    attributes,
+  };
 };
 
 const einsum = (r: Random): Case => {
   const sizes: Record<string, number> = { a: r.int(1, 4), b: r.int(1, 5), c: r.int(1, 6), d: r.int(1, 3) };
   const dims = (term: string): number[] => [...term].map((letter) => sizes[letter]!);
-  const equation = r.pick(["ab,bc->ac", "abc,acd->abd", "ab->ba", "abc->b", "ab,ab->", "a,b->ab", "abc,dc->abd", "abcd,abd->ac", "abc,abc->abc", "bca,cd->dab"]);
-  return { op: "Einsum", opset: 12, inputs: equation.split("->")[0]!.split(",").map((term) => r.tensor("float32", dims(term))), attributes: { equation } };
+  const equation = r.pick([
+    "ab,bc->ac",
+    "abc,acd->abd",
+    "ab->ba",
+    "abc->b",
+    "ab,ab->",
+    "a,b->ab",
+    "abc,dc->abd",
+    "abcd,abd->ac",
+    "abc,abc->abc",
+    "bca,cd->dab",
+  ]);
+  return {
+    op: "Einsum",
+    opset: 12,
+    inputs: equation
+      .split("->")[0]!
+      .split(",")
+      .map((term) => r.tensor("float32", dims(term))),
+    attributes: { equation },
+  };
 };
 
 interface Geometry {
@@ -96,7 +149,16 @@ const conv = (r: Random): Case => {
     r.tensor(dtype, [filters, per, ...kernel], { fixed: r.chance(0.7) }),
     r.chance(0.6) ? r.tensor(dtype, [filters], { fixed: r.chance(0.7) }) : undefined,
   ];
-  return { op: "Conv", opset: r.pick([11, 22]), inputs, attributes: { ...attributes, ...(group > 1 || r.chance(0.5) ? { group: BigInt(group) } : {}), ...(r.chance(0.5) ? { kernel_shape: ints(kernel) } : {}) } };
+  return {
+    op: "Conv",
+    opset: r.pick([11, 22]),
+    inputs,
+    attributes: {
+      ...attributes,
+      ...(group > 1 || r.chance(0.5) ? { group: BigInt(group) } : {}),
+      ...(r.chance(0.5) ? { kernel_shape: ints(kernel) } : {}),
+    },
+  };
 };
 
 const convTranspose = (r: Random): Case => {
@@ -111,7 +173,12 @@ const convTranspose = (r: Random): Case => {
     r.tensor("float32", [group * per, filters, ...kernel], { fixed: r.chance(0.7) }),
     r.chance(0.6) ? r.tensor("float32", [group * filters], { fixed: r.chance(0.7) }) : undefined,
   ];
-  return { op: "ConvTranspose", opset: 11, inputs, attributes: { ...plain, ...(auto_pad && r.chance(0.5) ? { auto_pad } : {}), ...extra, group: BigInt(group) } };
+  return {
+    op: "ConvTranspose",
+    opset: 11,
+    inputs,
+    attributes: { ...plain, ...(auto_pad && r.chance(0.5) ? { auto_pad } : {}), ...extra, group: BigInt(group) },
+  };
 };
 
 const pool = (r: Random): Case => {
@@ -130,7 +197,11 @@ const pool = (r: Random): Case => {
   return { op, opset: 19, inputs: [x("float32")], attributes: { ...all, count_include_pad: BigInt(r.below(2)) } };
 };
 
-const globalPool = (r: Random): Case => ({ op: r.pick(["GlobalAveragePool", "GlobalMaxPool"]), opset: 1, inputs: [r.tensor("float32", [r.int(1, 3), r.int(1, 20), ...r.dims(r.int(1, 3), 0)])] });
+const globalPool = (r: Random): Case => ({
+  op: r.pick(["GlobalAveragePool", "GlobalMaxPool"]),
+  opset: 1,
+  inputs: [r.tensor("float32", [r.int(1, 3), r.int(1, 20), ...r.dims(r.int(1, 3), 0)])],
+});
 
 const normalization = (r: Random): Case => {
   const dims = [r.int(1, 3), r.int(1, 4) * 2, ...r.dims(r.int(1, 2), 0)];
@@ -138,20 +209,42 @@ const normalization = (r: Random): Case => {
   const epsilon = { epsilon: r.pick([1e-5, 1e-3]) };
   switch (r.below(6)) {
     case 0:
-      return { op: "BatchNormalization", opset: 15, inputs: [r.tensor("float32", r.chance(0.2) ? dims.slice(0, 2) : dims), channel(), channel(), channel(), channel(0.1)], attributes: epsilon };
+      return {
+        op: "BatchNormalization",
+        opset: 15,
+        inputs: [r.tensor("float32", r.chance(0.2) ? dims.slice(0, 2) : dims), channel(), channel(), channel(), channel(0.1)],
+        attributes: epsilon,
+      };
     case 1:
       return { op: "InstanceNormalization", opset: 6, inputs: [r.tensor("float32", dims), channel(), channel()], attributes: epsilon };
     case 2: {
       const axis = r.axis(dims.length);
       const inner = dims.slice(axis < 0 ? axis + dims.length : axis);
-      return { op: "LayerNormalization", opset: 17, inputs: [r.tensor(r.pick(["float32", "float32", "float16"]), dims), undefined, undefined].map((each, i, all) => each ?? r.tensor(all[0]!.dtype, inner, { fixed: i === 1 })), attributes: { ...epsilon, axis: BigInt(axis) } };
+      return {
+        op: "LayerNormalization",
+        opset: 17,
+        inputs: [r.tensor(r.pick(["float32", "float32", "float16"]), dims), undefined, undefined].map(
+          (each, i, all) => each ?? r.tensor(all[0]!.dtype, inner, { fixed: i === 1 }),
+        ),
+        attributes: { ...epsilon, axis: BigInt(axis) },
+      };
     }
     case 3:
-      return { op: "LRN", opset: 13, inputs: [r.tensor("float32", dims.length === 4 ? dims : [...dims, 2])], attributes: { size: BigInt(r.pick([1, 3, 5])), alpha: 0.01, beta: 0.75, bias: 1.5 } };
+      return {
+        op: "LRN",
+        opset: 13,
+        inputs: [r.tensor("float32", dims.length === 4 ? dims : [...dims, 2])],
+        attributes: { size: BigInt(r.pick([1, 3, 5])), alpha: 0.01, beta: 0.75, bias: 1.5 },
+      };
     case 4:
       return { op: "MeanVarianceNormalization", opset: 13, inputs: [r.tensor("float32", [r.int(2, 3), 2, 3, r.int(1, 5)])] };
     default:
-      return { op: "LpNormalization", opset: 1, inputs: [r.tensor("float32", dims)], attributes: { axis: BigInt(r.axis(dims.length)), p: BigInt(r.int(1, 2)) } };
+      return {
+        op: "LpNormalization",
+        opset: 1,
+        inputs: [r.tensor("float32", dims)],
+        attributes: { axis: BigInt(r.axis(dims.length)), p: BigInt(r.int(1, 2)) },
+      };
   }
 };
 
@@ -163,7 +256,14 @@ const resize = (r: Random): Case => {
   // Between corners the length before rounding counts; the peer takes the rounded one.
   const coordinates = r.pick(["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]);
   const bySizes = coordinates === "align_corners" || r.chance(0.5);
-  const scales = { ...tensor("float32", [dims.length], dims.map((_, i) => (i < 2 ? 1 : r.pick([0.5, 0.6, 1, 1.5, 2, 3, 2.3])))), fixed: true };
+  const scales = {
+    ...tensor(
+      "float32",
+      [dims.length],
+      dims.map((_, i) => (i < 2 ? 1 : r.pick([0.5, 0.6, 1, 1.5, 2, 3, 2.3]))),
+    ),
+    fixed: true,
+  };
   const attributes = {
     mode,
     coordinate_transformation_mode: coordinates,
@@ -177,14 +277,34 @@ const resize = (r: Random): Case => {
 
 const gridSample = (r: Random): Case => {
   const [n, c, h, w] = [r.int(1, 2), r.int(1, 4), r.int(1, 6), r.int(1, 6)];
-  const attributes = { mode: r.pick(["linear", "nearest", "cubic"]), padding_mode: r.pick(["zeros", "border", "reflection"]), align_corners: BigInt(r.below(2)) };
-  return { op: "GridSample", opset: 20, inputs: [r.tensor("float32", [n, c, h, w]), r.tensor("float32", [n, r.int(1, 5), r.int(1, 5), 2], { scale: 1.4 })], attributes };
+  const attributes = {
+    mode: r.pick(["linear", "nearest", "cubic"]),
+    padding_mode: r.pick(["zeros", "border", "reflection"]),
+    align_corners: BigInt(r.below(2)),
+  };
+  return {
+    op: "GridSample",
+    opset: 20,
+    inputs: [r.tensor("float32", [n, c, h, w]), r.tensor("float32", [n, r.int(1, 5), r.int(1, 5), 2], { scale: 1.4 })],
+    attributes,
+  };
 };
 
 const roiAlign = (r: Random): Case => {
   const count = r.int(1, 3);
-  const boxes = tensor("float32", [count, 4], Array.from({ length: count }, () => [r.int(0, 5), r.int(0, 5), r.int(6, 12), r.int(6, 12)].map((v) => v + 0.3)).flat());
-  const attributes = { output_height: BigInt(r.int(1, 3)), output_width: BigInt(r.int(1, 3)), sampling_ratio: BigInt(r.int(0, 2)), spatial_scale: r.pick([1, 0.5]), mode: "avg", coordinate_transformation_mode: r.pick(["half_pixel", "output_half_pixel"]) };
+  const boxes = tensor(
+    "float32",
+    [count, 4],
+    Array.from({ length: count }, () => [r.int(0, 5), r.int(0, 5), r.int(6, 12), r.int(6, 12)].map((v) => v + 0.3)).flat(),
+  );
+  const attributes = {
+    output_height: BigInt(r.int(1, 3)),
+    output_width: BigInt(r.int(1, 3)),
+    sampling_ratio: BigInt(r.int(0, 2)),
+    spatial_scale: r.pick([1, 0.5]),
+    mode: "avg",
+    coordinate_transformation_mode: r.pick(["half_pixel", "output_half_pixel"]),
+  };
   return { op: "RoiAlign", opset: 16, inputs: [r.tensor("float32", [2, r.int(1, 3), 9, 9]), boxes, r.indices([count], 0, 1)], attributes };
 };
 
@@ -224,7 +344,20 @@ const integerProduct = (r: Random): Case => {
   }
   const scale = (dims: number[] = []) => r.tensor("float32", dims, { scale: 0.1, low: 0.01, fixed: true });
   const per = tb === "int8" && r.chance(0.4) ? [n] : [];
-  return { op: "QLinearMatMul", opset: 10, inputs: [bytes(ta, [m, k]), scale(), bytes(ta, [], true), bytes(tb, [k, n], true), scale(per), bytes(tb, per, true), { ...tensor("float32", [], [k * 9]), fixed: true }, bytes(ta, [], true)] };
+  return {
+    op: "QLinearMatMul",
+    opset: 10,
+    inputs: [
+      bytes(ta, [m, k]),
+      scale(),
+      bytes(ta, [], true),
+      bytes(tb, [k, n], true),
+      scale(per),
+      bytes(tb, per, true),
+      { ...tensor("float32", [], [k * 9]), fixed: true },
+      bytes(ta, [], true),
+    ],
+  };
 };
 
 const integerConv = (r: Random): Case => {
@@ -236,13 +369,27 @@ const integerConv = (r: Random): Case => {
   const own = { ...attributes, group: BigInt(group) };
   if (r.chance(0.4)) {
     const dtype = r.pick<DtypeName>(["uint8", "int8"]);
-    return { op: "ConvInteger", opset: 10, inputs: [x, bytes(dtype, [filters, per, ...kernel]), bytes("uint8", []), r.chance(0.5) ? bytes(dtype, []) : undefined], attributes: own };
+    return {
+      op: "ConvInteger",
+      opset: 10,
+      inputs: [x, bytes(dtype, [filters, per, ...kernel]), bytes("uint8", []), r.chance(0.5) ? bytes(dtype, []) : undefined],
+      attributes: own,
+    };
   }
   const scale = (dims: number[] = []) => r.tensor("float32", dims, { scale: 0.1, low: 0.01, fixed: true });
   const bias = r.chance(0.5) ? r.tensor("int32", [filters], { scale: 5000, fixed: true }) : undefined;
   const perFilter = r.chance(0.5) ? [filters] : [];
-  const weights = [bytes("int8", [filters, per, ...kernel]), scale(perFilter), { ...tensor("int8", perFilter, new Array(filters).fill(0)), fixed: true }];
-  return { op: "QLinearConv", opset: 10, inputs: [x, scale(), bytes("uint8", []), ...weights, { ...tensor("float32", [], [per * 9]), fixed: true }, bytes("uint8", []), bias], attributes: own };
+  const weights = [
+    bytes("int8", [filters, per, ...kernel]),
+    scale(perFilter),
+    { ...tensor("int8", perFilter, new Array(filters).fill(0)), fixed: true },
+  ];
+  return {
+    op: "QLinearConv",
+    opset: 10,
+    inputs: [x, scale(), bytes("uint8", []), ...weights, { ...tensor("float32", [], [per * 9]), fixed: true }, bytes("uint8", []), bias],
+    attributes: own,
+  };
 };
 
 const dft = (r: Random): Case => {
@@ -255,6 +402,14 @@ const dft = (r: Random): Case => {
 export const NETWORKS: Readonly<Record<string, (r: Random) => Case>> = {
   ...Object.fromEntries(REDUCTIONS.map((op) => [op, reduction(op)])),
   ...{ ArgMax: extremum, Softmax: softmax, CumSum: cumulative, MatMul: matmul, Gemm: gemm, Einsum: einsum, Conv: conv, ConvTranspose: convTranspose },
-  ...{ Pool: pool, GlobalPool: globalPool, Normalization: normalization, Resize: resize, GridSample: gridSample, RoiAlign: roiAlign, Recurrent: recurrent },
+  ...{
+    Pool: pool,
+    GlobalPool: globalPool,
+    Normalization: normalization,
+    Resize: resize,
+    GridSample: gridSample,
+    RoiAlign: roiAlign,
+    Recurrent: recurrent,
+  },
   ...{ IntegerProduct: integerProduct, IntegerConv: integerConv, DFT: dft },
 };

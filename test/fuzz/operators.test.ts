@@ -15,6 +15,7 @@ import { runOnDevice } from "../ops/device";
 import { model } from "../ops/models";
 import { referenceOf } from "../ops/samples";
 import { ARRANGEMENT } from "./arrangement";
+import { CONTRIB } from "./contrib";
 import { ELEMENTWISE } from "./elementwise";
 import { NETWORKS } from "./networks";
 import { type Case, Random } from "./random";
@@ -25,7 +26,7 @@ if (!hasPeer) console.log("without a peer (node bench/peers.mjs installs it): ra
 
 const [seed, count] = (process.env["NPURT_FUZZ"] ?? "1:8").split(":").map(Number) as [number, number];
 const only = process.env["NPURT_FUZZ_ONLY"]?.split(",");
-const KINDS = { ...ELEMENTWISE, ...ARRANGEMENT, ...NETWORKS };
+const KINDS = { ...ELEMENTWISE, ...ARRANGEMENT, ...NETWORKS, ...CONTRIB };
 const CLOSE = { relative: 1e-4, absolute: 2e-5 };
 const HALF = { relative: 5e-3, absolute: 5e-3 };
 
@@ -80,7 +81,12 @@ function askPeer(made: readonly Made[]): Answer[] {
   };
   fs.writeFileSync(cases, made.map(line).join("\n"));
   fs.writeFileSync(results, "");
-  const read = (): Answer[] => fs.readFileSync(results, "utf8").split("\n").filter(Boolean).map((each) => JSON.parse(each) as Answer);
+  const read = (): Answer[] =>
+    fs
+      .readFileSync(results, "utf8")
+      .split("\n")
+      .filter(Boolean)
+      .map((each) => JSON.parse(each) as Answer);
   while (read().length < made.length) {
     try {
       execFileSync(process.execPath, [path.join(__dirname, "peer.mjs"), PEERS, cases, results, String(read().length)], { stdio: "ignore" });
@@ -97,7 +103,8 @@ const closeness = ({ inputs }: Case) => (inputs.some((given) => given?.dtype ===
 
 /** What is wrong with a case; undefined if nothing is. */
 function check(made: Made, answer: Answer | undefined): string | undefined {
-  const theirs = answer && "values" in answer ? answer.values.map(({ bytes, ...type }) => decode({ ...type, bytes: Buffer.from(bytes, "base64") })) : undefined;
+  const theirs =
+    answer && "values" in answer ? answer.values.map(({ bytes, ...type }) => decode({ ...type, bytes: Buffer.from(bytes, "base64") })) : undefined;
   const shapes = Object.fromEntries(Object.entries(made.feeds).map(([name, { dims }]) => [name, dims]));
   const near = closeness(made.case);
   let wanted: Tensor[];
@@ -106,7 +113,8 @@ function check(made: Made, answer: Answer | undefined): string | undefined {
     wanted = referenceOf(made);
     got = runOnDevice(compileModel(made.bytes, { shapes }), made.feeds, seed);
   } catch (error) {
-    if (!(error instanceof AclError) || error.code === 100000) return `${made.text}: ${String(error instanceof Error ? error.stack : error).slice(0, 400)}`;
+    if (!(error instanceof AclError) || error.code === 100000)
+      return `${made.text}: ${String(error instanceof Error ? error.stack : error).slice(0, 400)}`;
     return theirs ? `${made.text}: refused, ${error.code} ${error.message.slice(0, 200)}` : undefined;
   }
   const compare = (what: string, these: readonly Tensor[], those: readonly Tensor[]): string[] =>

@@ -20,7 +20,11 @@ function feedOf({ dtype, dims, bytes }) {
 }
 
 async function run({ model, feeds, outputs }) {
-  const session = await InferenceSession.create(Buffer.from(model, "base64"), { logSeverityLevel: 4, intraOpNumThreads: 1, graphOptimizationLevel: "basic" });
+  const session = await InferenceSession.create(Buffer.from(model, "base64"), {
+    logSeverityLevel: 4,
+    intraOpNumThreads: 1,
+    graphOptimizationLevel: "basic",
+  });
   const given = Object.fromEntries(Object.entries(feeds).map(([name, feed]) => [name, feedOf(feed)]));
   const found = await session.run(given);
   const values = outputs.map((name) => {

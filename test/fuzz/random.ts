@@ -87,7 +87,14 @@ export class Random {
   }
   /** Integers of [low, high]. */
   indices(dims: readonly number[], low: number, high: number, { dtype = "int64" as DtypeName, fixed = false } = {}): Given {
-    return { ...tensor(dtype, dims, Array.from({ length: sizeOf(dims) }, () => this.int(low, high))), fixed };
+    return {
+      ...tensor(
+        dtype,
+        dims,
+        Array.from({ length: sizeOf(dims) }, () => this.int(low, high)),
+      ),
+      fixed,
+    };
   }
 }
 
