@@ -139,7 +139,7 @@ export const RotaryEmbedding = defineOp({
       positions.data.length === 1 ? Number(positions.data[0]) + s : Number(positions.data[b * length + s]),
     );
     const width = cos.dims[1]! * 2;
-    const heads = given.num_heads || x.dims[2]! / width;
+    const heads = x.dims.length === 4 ? 0 : given.num_heads || x.dims[2]! / width;
     const attributes = { interleaved: given.interleaved, num_heads: heads, rotary_embedding_dim: width };
     return StandardRotary.reference({ x, cos, sin, positions: at } as never, attributes as never, [out!]);
   },
@@ -153,7 +153,7 @@ export const RotaryEmbedding = defineOp({
     );
     const from = one ? g.call("Expand", [g.call("Add", [g.reshape(positions, [1, 1]), steps]), g.list(batch, length)]) : positions;
     const width = (cos.dims![1] as number) * 2;
-    const heads = given.num_heads || (x.dims![2] as number) / width;
+    const heads = x.dims!.length === 4 ? 0 : given.num_heads || (x.dims![2] as number) / width;
     return [g.call("RotaryEmbedding", [x, cos, sin, from], { interleaved: given.interleaved, num_heads: heads, rotary_embedding_dim: width })];
   },
   tolerance: CLOSE,

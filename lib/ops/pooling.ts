@@ -103,6 +103,23 @@ function referencePlaces(x: Tensor, attributes: PlaceAttributes, out: ConcreteTy
   return { ...out, data };
 }
 
+/** Taps that the instruction takes. */
+const MOST_TAPS = 3072;
+
+/** The largest of a window is the largest of its rows' largest. */
+function axisByAxis(g: Expansion, x: Value, attributes: WindowAttributes): Value {
+  const spatial = x.dims!.slice(2) as number[];
+  const { window, dims } = windowOf(spatial, attributes.kernel_shape!, attributes, g.what);
+  const padsEnd = coveringPads(window, spatial, dims);
+  return window.kernel.reduce((value, _, axis) => {
+    const own = (list: readonly number[], other: number): number[] => list.map((each, i) => (i === axis ? each : other));
+    return g.call("MaxPool", [value], {
+      ...{ kernel_shape: own(window.kernel, 1), strides: own(window.strides, 1), dilations: own(window.dilations, 1) },
+      pads: [...own(window.padsBegin, 0), ...own(padsEnd, 0)],
+    });
+  }, x);
+}
+
 /** Most taps of a window whose places are asked for: each is a comparison of its own. */
 const MOST_PLACES = 256;
 
@@ -157,10 +174,12 @@ export const MaxPool = defineOp({
     referencePool("max", x, attributes, out!),
     ...(places ? [referencePlaces(x, attributes, places)] : []),
   ],
-  // Without places it is one instruction.
+  // Without places it is one instruction, unless the window is too large for one.
   expand: (g, { x }, attributes) => {
     if (!g.has(1)) {
-      return undefined;
+      return sizeOf(attributes.kernel_shape) > MOST_TAPS && attributes.kernel_shape.filter((size) => size > 1).length > 1
+        ? [axisByAxis(g, x, attributes)]
+        : undefined;
     }
     const { storage_order, ...window } = attributes;
     return [g.has(0) ? g.call("MaxPool", [x], { ...window, auto_pad: window.auto_pad as never }) : undefined, placesOf(g, x, attributes)];
@@ -177,6 +196,11 @@ export const MaxPool = defineOp({
     sample("ceil mode", { x: noise([1, 1, 6, 6]) }, { attributes: { kernel_shape: [3, 3], strides: [2, 2], ceil_mode: 1 } }),
     sample("dilated 1-D", { x: noise([2, 5, 11]) }, { attributes: { kernel_shape: [3], dilations: [2] } }),
     sample("3-D", { x: noise([1, 2, 4, 4, 4]) }, { attributes: { kernel_shape: [2, 2, 2] } }),
+    sample(
+      "a window that is larger than an instruction's",
+      { x: noise([1, 2, 70, 64]) },
+      { attributes: { kernel_shape: [60, 52], strides: [3, 5], pads: [2, 1, 0, 3] } },
+    ),
     sample(
       "places",
       { x: noise([2, 3, 5, 6]) },

@@ -7,6 +7,7 @@ import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, type Tolerance, type Type } from "./define";
 import { lowerIntegerProduct, zeroDims } from "./integer-product";
+import type { Lowering, Operand } from "./lowering";
 import { MatMul, multiply } from "./matmul";
 import { fixed, noise, positive, ramp, rejects, sample, scalar, values } from "./sample";
 import { reshapeView } from "./views";

@@ -8,6 +8,7 @@ import type { Expansion } from "./expansion";
 import { multiply } from "./matmul";
 import { halfEven, saturate } from "./quantization";
 import { fixed, noise, rejects, sample, scalar, values } from "./sample";
+import { wholeConv } from "./integer-convolution";
 import { eachTap, type WindowAttributes, windowOf } from "./window";
 
 const tolerance = { relative: 0, absolute: 1, why: "one step, where the product of the scales rounds the other way" };
@@ -85,32 +86,6 @@ export const QLinearMatMul = defineOp({
 
 const CONV = { kernel_shape: ints(), strides: ints(), dilations: ints(), pads: ints(), auto_pad: string("NOTSET"), group: int(1) };
 type Conv = WindowAttributes & { readonly group: number };
-
-/** Whole numbers below 2^24 are exact in float32. */
-const EXACT = 2 ** 24;
-
-/** The sums of (x - x0) * (w - w0) in int32. Where they may leave what float32 holds exactly, x goes in two halves of four bits. */
-function wholeConv(g: Expansion, x: Value, w: Value, x0: Value | undefined, w0: Value | undefined, attributes: Conv): Value {
-  const taps = sizeOf((w.dims as number[]).slice(1));
-  const wide = (of: Value, zero: Value | undefined, filters: boolean): Value => {
-    const value = g.cast(of, "int32");
-    const perFilter = filters && zero && zero.dims!.length === 1 && zero.dims![0] !== 1;
-    const point = zero && (perFilter ? g.reshape(zero, [zero.dims![0] as number, ...of.dims!.slice(1).map(() => 1)]) : g.reshape(zero, []));
-    return point ? g.call("Sub", [value, g.cast(point, "int32")]) : value;
-  };
-  const weights = g.cast(wide(w, w0, true), "float32");
-  const given = Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined)) as Record<string, number>;
-  const conv = (source: Value): Value => g.cast(g.call("Conv", [g.cast(source, "float32"), weights], given), "int32");
-  const source = wide(x, x0, false);
-  if (taps * 255 * 255 < EXACT) {
-    return conv(source);
-  }
-  const sixteen = g.scalar(16, "int32");
-  // Down, also below zero: the low half is 0 to 15.
-  const high = g.cast(g.call("Floor", [g.call("Div", [g.cast(source, "float32"), g.scalar(16)])]), "int32");
-  const low = g.call("Sub", [source, g.call("Mul", [high, sixteen])]);
-  return g.call("Add", [g.call("Mul", [conv(high), sixteen]), conv(low)]);
-}
 
 /** The convolution of whole numbers by its definition. */
 function convReference(x: Tensor, w: Tensor, x0: number, w0: Tensor | undefined, attributes: Conv, out: ConcreteType): Tensor {

@@ -87,6 +87,7 @@ export const FAMILIES: readonly Family[] = [
   { names: ["Attention", "RotaryEmbedding", "ai.onnx.preview:FlexAttention"], load: () => require("./attention") },
   { names: ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"], load: () => require("./loss") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
+  { names: ["DeformConv"], load: () => require("./deform") },
   {
     names: [
       "SimplifiedLayerNormalization",

@@ -183,8 +183,9 @@ export const Dropout = defineOp({
     ...(outputs > 1 ? [{ dtype: "bool" as const, dims: data.dims }] : []),
   ],
   reference: ({ data }, _, types) => [data, ...types.slice(1).map((type): Tensor => mapTensors({ real: () => roundTo("bool", 1) }, [data], type))],
-  lower: (b, { data, training_mode }) => {
-    if (training_mode && (training_mode.scalar === undefined || Number(training_mode.scalar) !== 0)) {
+  lower: (b, { data, ratio, training_mode }) => {
+    const dropsNothing = ratio?.scalar !== undefined && Number(ratio.scalar) === 0;
+    if (training_mode && !dropsNothing && (training_mode.scalar === undefined || Number(training_mode.scalar) !== 0)) {
       b.unsupported("training mode is not supported; export the model for inference");
     }
     b.alias(data.view);

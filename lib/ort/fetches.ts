@@ -3,8 +3,8 @@ import { AclError } from "../errors/acl-error";
 import { invalidParam, nearestName } from "../errors/make";
 import type { Tensor as RuntimeTensor } from "../runtime/tensor";
 import type { HostValue } from "./sequences";
-import { isPacked } from "./storage";
-import { HostTensor, tensorFor, tensorFrom } from "./tensor";
+import { isPacked, isStrings } from "./storage";
+import { HostTensor, tensorFor, tensorFrom, tensorOfStrings } from "./tensor";
 import type { InferenceSession, OnnxValue } from "./ort";
 
 /** By output name: the tensor to fill, or null for a new one. Undefined: every output, all new. */
@@ -86,7 +86,7 @@ export function collect(fetches: Fetches, results: Readonly<Record<string, Runti
 /** The same for a model in stages, whose results may be sequences (arrays) or nothing (null). */
 export function collectValues(fetches: Fetches, results: Readonly<Record<string, HostValue>>): InferenceSession.ReturnType {
   const hostOf = (value: HostValue): unknown =>
-    value === null ? null : Array.isArray(value) ? value.map(hostOf) : tensorFrom(value as RuntimeTensor);
+    value === null ? null : Array.isArray(value) ? value.map(hostOf) : isStrings(value) ? tensorOfStrings(value) : tensorFrom(value as RuntimeTensor);
   const values: Record<string, unknown> = {};
   for (const name of fetches?.keys() ?? Object.keys(results)) {
     const target = (fetches?.get(name) ?? null) as OnnxValue | null;
@@ -107,6 +107,11 @@ function fill(name: string, target: OnnxValue, result: OnnxValue): void {
       100018,
       `session.run: output "${name}" is ${result.type}[${result.dims.join(", ")}] and the tensor to write it into is ${target.type}[${target.dims.join(", ")}]`,
     );
+  }
+  if (result.type === "string") {
+    const strings = target.data as string[];
+    (result.data as readonly string[]).forEach((text, i) => (strings[i] = text));
+    return;
   }
   (target.data as Float32Array).set(result.data as Float32Array);
 }

@@ -12,7 +12,7 @@ import { collect, collectValues, directOutputs, splitArguments } from "./fetches
 import { LoadedModel, type ModelSource } from "./loaded";
 import type { HostValue } from "./sequences";
 import { checkCreateOptions, checkRunOptions, providerOf } from "./options";
-import { HostTensor, tensorFor } from "./tensor";
+import { HostTensor, stringsFor, tensorFor } from "./tensor";
 import type { InferenceSession as InferenceSessionInterface, Tensor as TensorInterface } from "./ort";
 
 type SessionOptions = InferenceSessionInterface.SessionOptions;
@@ -180,7 +180,11 @@ function hostValues(feeds: unknown, inputNames: readonly string[]): Record<strin
   }
   const given = feeds as Record<string, unknown>;
   const hostValue = (value: unknown, what: string): HostValue =>
-    value === null ? null : Array.isArray(value) ? value.map((each, index) => hostValue(each, `${what}[${index}]`)) : tensorFor(value, what);
+    value === null
+      ? null
+      : Array.isArray(value)
+        ? value.map((each, index) => hostValue(each, `${what}[${index}]`))
+        : (stringsFor(value) ?? tensorFor(value, what));
   return Object.fromEntries(
     inputNames.flatMap((name) => (given[name] === undefined ? [] : [[name, hostValue(given[name], `session.run: feed "${name}"`)]])),
   );

@@ -32,6 +32,18 @@ export interface RawModel {
   readonly opsets: ReadonlyMap<string, number>;
 }
 
+/** Every node of a graph and of those inside. */
+export const allNodes = (graph: RawGraph): RawNode[] => graph.nodes.flatMap((node) => [node, ...[...node.graphs.values()].flatMap(allNodes)]);
+
+/** Names that a node reads from around it, also in the graphs inside. */
+export function readBy(node: RawNode): string[] {
+  const inside = [...node.graphs.values()].flatMap((graph) => {
+    const own = new Set([...graph.inputs.map(({ name }) => name), ...graph.initializers.keys(), ...graph.nodes.flatMap(({ outputs }) => outputs)]);
+    return [...graph.nodes.flatMap(readBy), ...graph.outputs.map(({ name }) => name)].filter((name) => !own.has(name));
+  });
+  return [...node.inputs, ...inside].filter((name) => name !== "");
+}
+
 type Fields = Readonly<Record<number, (reader: BinaryReader, wire: WireType) => void>>;
 
 function walk(bytes: Uint8Array, fields: Fields, other?: (field: Uint8Array) => void): void {

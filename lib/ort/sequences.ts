@@ -3,11 +3,14 @@ import { AclError } from "../errors/acl-error";
 import { make } from "../runtime/internals";
 import { arrayOf, countOf, type Tensor } from "../runtime/tensor";
 import type { RawNode } from "./raw-model";
+import { isStrings } from "./storage";
+import type { AnyTensor } from "./strings";
 
 /** A tensor, a sequence, or an optional without a value. */
-export type HostValue = Tensor | readonly HostValue[] | null;
+export type HostValue = AnyTensor | readonly HostValue[] | null;
 
-export const isTensor = (value: HostValue | undefined): value is Tensor => value !== undefined && value !== null && !Array.isArray(value);
+export const isTensor = (value: HostValue | undefined): value is Tensor =>
+  value !== undefined && value !== null && !Array.isArray(value) && !isStrings(value);
 
 function bad(node: RawNode, why: string): AclError {
   return new AclError(100017, `node "${node.name}" (${node.op}): ${why}`);
@@ -15,7 +18,10 @@ function bad(node: RawNode, why: string): AclError {
 
 export function tensorOf(value: HostValue | undefined, node: RawNode): Tensor {
   if (!isTensor(value)) {
-    throw bad(node, "a tensor is wanted where a sequence or nothing is given");
+    throw bad(
+      node,
+      isStrings(value) ? "takes strings, which this operator does not have here" : "a tensor is wanted where a sequence or nothing is given",
+    );
   }
   return value;
 }

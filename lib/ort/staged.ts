@@ -1,6 +1,6 @@
 /**
  * A model in stages: programs for the device, and between them what no program can hold, on the host: results whose size depends on numbers (NonZero,
- * NonMaxSuppression), sequences and optionals, and loops around those. Each run of device nodes becomes a model of its own, which is compiled when
+ * NonMaxSuppression), strings, sequences and optionals, and loops around those. Each run of device nodes becomes a model of its own, which is compiled when
  * its inputs are there and kept for the next run.
  */
 import type { ValueInfo } from "../compile/types";
@@ -9,22 +9,20 @@ import { AclError } from "../errors/acl-error";
 import { aborted } from "../errors/make";
 import type { Node } from "../graph/ir";
 import type { importOnnx } from "../import/onnx/model";
-import type { importTensor } from "../import/onnx/tensor";
 import type { findOp, requireOps } from "../ops/registry";
 import type { LoadOptions } from "../runtime/executor";
 import { make } from "../runtime/internals";
 import { arrayOf, lanesOf, countOf, type Tensor } from "../runtime/tensor";
 import type { LoadedModel } from "./loaded";
-import { assemble, parseModel, type RawGraph, type RawInfo, type RawModel, type RawNode } from "./raw-model";
+import { allNodes, assemble, parseModel, readBy, type RawGraph, type RawInfo, type RawModel, type RawNode } from "./raw-model";
 import { type HostValue, isTensor, join, scalar, SEQUENCE_OPS, tensorOf } from "./sequences";
+import { ALSO_STRINGS, type AnyTensor, givesStrings, importAny, isStringData, opKey, STRING_OPS } from "./strings";
+import { isStrings } from "./storage";
 
 /** Only models in stages need these. */
 const compiler = () => require("../compile/infer") as { inferNode: typeof inferNode; upgrade: typeof upgrade };
 const registry = () => require("../ops/registry") as { findOp: typeof findOp; requireOps: typeof requireOps };
 const importer = () => require("../import/onnx/model") as { importOnnx: typeof importOnnx };
-const tensors = () => require("../import/onnx/tensor") as { importTensor: typeof importTensor };
-const reader = () => require("../import/onnx/generated/read") as typeof import("../import/onnx/generated/read");
-const wire = () => require("../import/onnx/wire") as typeof import("../import/onnx/wire");
 const loaded = () => require("./loaded") as { LoadedModel: typeof LoadedModel };
 
 const CONTROL: ReadonlySet<string> = new Set(["If", "Loop", "Scan", "SequenceMap"]);
@@ -34,6 +32,9 @@ const GIVES_LISTS: ReadonlySet<string> = new Set([
 ]);
 
 function isStaged(node: RawNode): boolean {
+  if (STRING_OPS.has(opKey(node))) {
+    return true;
+  }
   if (node.domain !== "") {
     return false;
   }
@@ -42,18 +43,6 @@ function isStaged(node: RawNode): boolean {
   }
   const op = registry().findOp({ op: node.op, domain: "" } as Node);
   return op?.staged === true || [...node.graphs.values()].some((graph) => graph.nodes.some(isStaged));
-}
-
-/** Every node of a graph and of those inside. */
-const allNodes = (graph: RawGraph): RawNode[] => graph.nodes.flatMap((node) => [node, ...[...node.graphs.values()].flatMap(allNodes)]);
-
-/** Names that a node reads from around it, also in the graphs inside. */
-function readBy(node: RawNode): string[] {
-  const inside = [...node.graphs.values()].flatMap((graph) => {
-    const own = new Set([...graph.inputs.map(({ name }) => name), ...graph.initializers.keys(), ...graph.nodes.flatMap(({ outputs }) => outputs)]);
-    return [...graph.nodes.flatMap(readBy), ...graph.outputs.map(({ name }) => name)].filter((name) => !own.has(name));
-  });
-  return [...node.inputs, ...inside].filter((name) => name !== "");
 }
 
 /** Values by name; what is not here is looked up around. */
@@ -139,11 +128,16 @@ class StagedGraph {
     private readonly context: Context,
     readonly graph: RawGraph,
     private readonly initializers: ReadonlyMap<string, Uint8Array>,
-    /** Names around this graph that are no tensors. */
+    /** Names around this graph that are no tensors, and those that are tensors of strings. */
     around: ReadonlySet<string>,
+    textsAround: ReadonlySet<string>,
   ) {
     const lists = new Set([...around, ...graph.inputs.flatMap(({ kind, name }) => (kind === "tensor" ? [] : [name]))]);
     const unknown = new Set<string>();
+    const texts = new Set([...textsAround, ...graph.inputs.flatMap(({ dtype, name }) => (dtype === "string" ? [name] : []))]);
+    for (const [name, bytes] of graph.initializers) {
+      isStringData(bytes) && texts.add(name);
+    }
     let open: RawNode[] = [];
     const close = (rest: readonly RawNode[]): void => {
       if (open.length > 0) {
@@ -157,16 +151,27 @@ class StagedGraph {
       const reads = readBy(node);
       const passesOn = node.op === "Identity" || CONTROL.has(node.op);
       const takesList = reads.some((name) => lists.has(name));
-      if (!isStaged(node) && !takesList && !(passesOn && reads.some((name) => unknown.has(name)))) {
+      const takesText = reads.some((name) => texts.has(name));
+      if (takesText && !isStaged(node) && !ALSO_STRINGS.has(opKey(node)) && !CONTROL.has(node.op)) {
+        const { name } = node;
+        throw new AclError(
+          100024,
+          `node "${name}" (${node.op}) takes strings, which this operator does not have here; turn them into numbers before it`,
+          {
+            node: name,
+          },
+        );
+      }
+      if (!isStaged(node) && !takesList && !takesText && !(passesOn && reads.some((name) => unknown.has(name)))) {
         open.push(node);
         return;
       }
       close(graph.nodes.slice(index));
       this.#steps.push(node);
       const kind = GIVES_LISTS.has(node.op) || (node.op === "Identity" && takesList) ? lists : unknown;
-      node.outputs.forEach((name) => kind.add(name));
+      node.outputs.forEach((name, output) => (givesStrings(node, output, takesText) ? texts : kind).add(name));
       for (const inner of node.graphs.values()) {
-        this.#bodies.set(inner, new StagedGraph(context, inner, new Map([...initializers, ...inner.initializers]), lists));
+        this.#bodies.set(inner, new StagedGraph(context, inner, new Map([...initializers, ...inner.initializers]), lists, texts));
       }
     });
     close([]);
@@ -184,7 +189,7 @@ class StagedGraph {
 
   #read(name: string, scope: Scope): HostValue | undefined {
     const bytes = this.initializers.get(name);
-    return scope.get(name) ?? (bytes && constantOf(bytes, this.context.folder));
+    return scope.get(name) ?? (bytes && importAny(bytes, this.context.folder, "an initializer"));
   }
 
   async #host(node: RawNode, scope: Scope, signal: AbortSignal | undefined): Promise<void> {
@@ -199,9 +204,16 @@ class StagedGraph {
     scope: Scope,
     signal: AbortSignal | undefined,
   ): Promise<readonly HostValue[]> {
-    const simple = SEQUENCE_OPS.get(node.op);
+    const simple = node.domain === "" ? SEQUENCE_OPS.get(node.op) : undefined;
     if (simple) {
       return [simple(node, inputs)];
+    }
+    const textual = STRING_OPS.get(opKey(node)) ?? (inputs.some(isStrings) ? ALSO_STRINGS.get(opKey(node)) : undefined);
+    if (textual) {
+      return textual(
+        node,
+        inputs.map((value) => (value === undefined || value === null ? undefined : isStrings(value) ? value : (tensorOf(value, node) as AnyTensor))),
+      );
     }
     switch (node.op) {
       case "Identity":
@@ -300,11 +312,6 @@ function runtimeTensor(dtype: Tensor["dtype"], dims: readonly number[], bytes: U
   return make.tensor(dtype, dims, data);
 }
 
-function constantOf(bytes: Uint8Array, folder: string | undefined): Tensor {
-  const { dtype, dims, bytes: stored } = tensors().importTensor(wire().readMessage(bytes, reader().readTensorProto), folder, "an initializer");
-  return runtimeTensor(dtype, dims, stored);
-}
-
 /** A node by its operator's reference: with all its inputs known, inference folds it. */
 function evaluateNode({ model, folder }: Context, node: RawNode, inputs: readonly (HostValue | undefined)[]): Tensor[] {
   const given = node.inputs.flatMap((name, index) => (name === "" ? [] : [{ name, value: tensorOf(inputs[index], node) }]));
@@ -343,7 +350,7 @@ export class StagedModel {
     const { graph } = context.model;
     this.inputs = graph.inputs;
     this.outputs = graph.outputs;
-    this.#graph = new StagedGraph(context, graph, graph.initializers, new Set());
+    this.#graph = new StagedGraph(context, graph, graph.initializers, new Set(), new Set());
   }
 
   /** Undefined where the model has nothing that needs stages. @throws AclError 100024 that lists nodes which neither device nor host can run */
@@ -352,7 +359,7 @@ export class StagedModel {
     const nodes = allNodes(model.graph);
     const plain = [...model.graph.inputs, ...model.graph.outputs].every(({ kind }) => kind === "tensor");
     const strings = [...model.graph.inputs, ...model.graph.outputs].some(({ dtype }) => dtype === "string");
-    if (strings || (plain && !nodes.some(isStaged))) {
+    if (plain && !strings && !nodes.some(isStaged)) {
       return undefined;
     }
     const onDevice = nodes.filter((node) => !isStaged(node) && !CONTROL.has(node.op));

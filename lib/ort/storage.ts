@@ -3,6 +3,14 @@ import { invalidParam, notSupported } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import { arrayOf, lanesOf, type TensorData } from "../runtime/tensor";
 
+/** What no device holds: only the host stages of a model (strings.ts) take and give it. */
+export interface StringTensor {
+  readonly dtype: "string";
+  readonly dims: readonly number[];
+  readonly data: readonly string[];
+}
+export const isStrings = (value: unknown): value is StringTensor => (value as StringTensor | null | undefined)?.dtype === "string";
+
 /** Where the engine has it, float16 is held in one; both are the same bytes. */
 export const Float16 = (globalThis as { Float16Array?: new (buffer: ArrayBufferLike, byteOffset: number, length: number) => TensorData })
   .Float16Array;

@@ -3,7 +3,7 @@ import { invalidHandle, invalidParam, nearestName, notSupported } from "../error
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import { make } from "../runtime/internals";
 import { arrayOf, countOf, Tensor as RuntimeTensor, type TensorData } from "../runtime/tensor";
-import { arraysFor, dtypeOfArray, fromRuntime, isPacked, lengthFor, toRuntime } from "./storage";
+import { arraysFor, dtypeOfArray, fromRuntime, isPacked, lengthFor, type StringTensor, toRuntime } from "./storage";
 import type { Tensor as TensorInterface } from "./ort";
 
 type Data = TensorData | readonly string[];
@@ -214,6 +214,20 @@ export function tensorFor(value: unknown, what: string): RuntimeTensor {
     throw invalidParam(`${what} must be a Tensor, not ${given}; wrap it: new Tensor(type, data, dims)`);
   }
   return HostTensor.toRuntime(new HostTensor(type, data, dims), what);
+}
+
+/** A tensor of strings, for models in stages; undefined for any other. */
+export function stringsFor(value: unknown): StringTensor | undefined {
+  const { type, data, dims } = (value ?? {}) as Partial<Record<"type" | "data" | "dims", unknown>>;
+  if (type !== "string") {
+    return undefined;
+  }
+  const checked = value instanceof HostTensor ? value : new HostTensor(type, data, dims);
+  return { dtype: "string", dims: checked.dims, data: checked.data as readonly string[] };
+}
+
+export function tensorOfStrings({ dims, data }: StringTensor): TensorInterface {
+  return trust({ location: "cpu", type: "string", dims, data }) as unknown as TensorInterface;
 }
 
 /** A result of the runtime as users of npurt/ort see it. */

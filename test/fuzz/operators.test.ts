@@ -17,6 +17,7 @@ import { referenceOf } from "../ops/samples";
 import { ARRANGEMENT } from "./arrangement";
 import { CONTRIB } from "./contrib";
 import { ELEMENTWISE } from "./elementwise";
+import { LAYERS } from "./layers";
 import { NETWORKS } from "./networks";
 import { type Case, Random } from "./random";
 
@@ -26,7 +27,7 @@ if (!hasPeer) console.log("without a peer (node bench/peers.mjs installs it): ra
 
 const [seed, count] = (process.env["NPURT_FUZZ"] ?? "1:8").split(":").map(Number) as [number, number];
 const only = process.env["NPURT_FUZZ_ONLY"]?.split(",");
-const KINDS = { ...ELEMENTWISE, ...ARRANGEMENT, ...NETWORKS, ...CONTRIB };
+const KINDS = { ...ELEMENTWISE, ...ARRANGEMENT, ...NETWORKS, ...LAYERS, ...CONTRIB };
 const CLOSE = { relative: 1e-4, absolute: 2e-5 };
 const HALF = { relative: 5e-3, absolute: 5e-3 };
 
@@ -101,6 +102,12 @@ function askPeer(made: readonly Made[]): Answer[] {
 
 const closeness = ({ inputs }: Case) => (inputs.some((given) => given?.dtype === "float16") ? HALF : CLOSE);
 
+/** Quantized numbers may round to the next step either way. */
+function steps(what: string, got: Tensor, want: Tensor): string[] {
+  const at = Array.from(want.data as Float64Array).findIndex((value, i) => !(Math.abs(value - Number(got.data[i])) <= 1));
+  return at < 0 && got.dtype === want.dtype ? [] : [`${what}: element ${at}: ${got.data[at]} instead of ${want.data[at]}`];
+}
+
 /** What is wrong with a case; undefined if nothing is. */
 function check(made: Made, answer: Answer | undefined): string | undefined {
   const theirs =
@@ -118,7 +125,9 @@ function check(made: Made, answer: Answer | undefined): string | undefined {
     return theirs ? `${made.text}: refused, ${error.code} ${error.message.slice(0, 200)}` : undefined;
   }
   const compare = (what: string, these: readonly Tensor[], those: readonly Tensor[]): string[] =>
-    those.flatMap((value, index) => differences(these[index]!, value, near).map((text) => `${what}, output ${index}: ${text}`));
+    made.kind === "Quantized" && !those[0]!.dtype.startsWith("float")
+      ? steps(what, these[0]!, those[0]!)
+      : those.flatMap((value, index) => differences(these[index]!, value, near).map((text) => `${what}, output ${index}: ${text}`));
   const found = [...compare("device against reference", got, wanted), ...(theirs ? compare("reference against peer", wanted, theirs) : [])];
   return found.length > 0 ? `${made.text}: ${found.slice(0, 3).join("; ")}` : undefined;
 }

@@ -6,8 +6,6 @@ import { operatorsOf, suiteNames } from "./suite";
 const byName = new Map<string, AnyOp>(allOps().map((op) => [op.names.onnx![0], op]));
 const RECURRENT = [1, 2, 3, 4, 7];
 const WEIGHTS = new Map([
-  ["Conv", [1]],
-  ["ConvTranspose", [1]],
   ["QLinearConv", [3, 5]],
   ["CausalConvWithState", [1]],
   ["LSTM", RECURRENT],
@@ -27,7 +25,6 @@ export function isConstant(operator: string, position: number): boolean {
 
 /** Cases of our operators that are refused on purpose, and why. */
 const REFUSED: readonly [pattern: RegExp, why: string][] = [
-  [/^test_maxpool_.*argmax|^test_maxpool_with_argmax/, "Indices output of MaxPool"],
   [/^test_batchnorm.*training|^test_training_dropout/, "training mode"],
   [/^test_center_crop_pad_.*expanded/, "shapes computed from an input's numbers"],
   [/^test_range_.*expanded|window_expanded$/, "shapes and loops computed from an input's numbers"],

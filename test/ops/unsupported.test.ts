@@ -23,7 +23,7 @@ test("five unknown operators, one of them inside a loop, in one error", () => {
       { op: "ImageDecoder", inputs: ["a"], outputs: ["b"], name: "second" },
       { op: "Conv", domain: "com.example", inputs: ["b"], outputs: ["c"], name: "third" },
       { op: "Relu", inputs: ["c"], outputs: ["d"], name: "fine" },
-      { op: "DeformConv", inputs: ["d"], outputs: ["e"], name: "fourth" },
+      { op: "Convx", inputs: ["d"], outputs: ["e"], name: "fourth" },
       { op: "Loop", inputs: ["", "", "e"], outputs: ["y"], name: "loop", attributes: { body: { body } } },
     ],
     inputs: [{ name: "x", dims: [4] }],
@@ -41,7 +41,7 @@ test("five unknown operators, one of them inside a loop, in one error", () => {
   expect(error!.message).toMatch(/"first" \(Reluu, opset 19; nearest supported: Relu, opset 1 to \d+\)/);
   expect(error!.message).toMatch(/"second" \(ImageDecoder, opset 19/);
   expect(error!.message).toMatch(/"third" \(com\.example\.Conv, opset 3; nearest supported: Conv, opset 1 to \d+\)/);
-  expect(error!.message).toMatch(/"fourth" \(DeformConv, opset 19; nearest supported: Conv, opset 1 to \d+\)/);
+  expect(error!.message).toMatch(/"fourth" \(Convx, opset 19; nearest supported: Conv, opset 1 to \d+\)/);
   expect(error!.failures.map(({ node }) => node)).toEqual(
     ["first", "second", "third", "fourth", "fifth"].map((name) => expect.stringContaining(name)),
   );
