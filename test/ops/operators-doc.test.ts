@@ -4,15 +4,19 @@ import path from "node:path";
 import type { AnyOp } from "../../dist/lib/ops/define";
 import { allOps, NEWEST_OPSET } from "../../dist/lib/ops/registry";
 import { SEQUENCE_OPS } from "../../dist/lib/ort/sequences";
+import { STRING_OPS } from "../../dist/lib/ort/strings";
 
 const file = path.join(__dirname, "../../docs/operators.md");
 
-const howOf = (op: AnyOp): string => (op.staged ? "constants; on the host in `npurt/ort`" : op.expand ? "as other operators" : "on the device");
+const howOf = (op: AnyOp): string => (op.staged ? "constants; on the host in `npurt/ort`" : op.lower ? "on the device" : "as other operators");
 const nameOf = (op: AnyOp): string => `${op.names.onnx![2] ? `${op.names.onnx![2]}.` : ""}${op.names.onnx![0]}`;
 
 function page(): string {
   const ops = allOps().toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
-  const rows = ops.map((op) => `| ${nameOf(op)} | ${Math.max(op.names.onnx![1], NEWEST_OPSET)} | ${howOf(op)} | ${op.samples.length} |`);
+  const rows = ops.map(
+    (op) =>
+      `| ${nameOf(op)} | ${op.names.onnx![2] ? op.names.onnx![1] : Math.max(op.names.onnx![1], NEWEST_OPSET)} | ${howOf(op)} | ${op.samples.length} |`,
+  );
   return [
     "# Operators",
     "",
@@ -32,15 +36,15 @@ function page(): string {
     "",
     "## In stages, in `npurt/ort` only",
     "",
-    "A program has fixed shapes. Where a result is as large as the numbers make it, and for sequences and optionals, a session of `npurt/ort` splits the",
-    "model: programs for the device, and between them these on the host. Loops around them run on the host as well.",
+    "A program has fixed shapes. Where a result is as large as the numbers make it, and for sequences, optionals and strings, a session of `npurt/ort` splits",
+    "the model: programs for the device, and between them these on the host. Loops around them run on the host as well. Equal and Identity take strings, too.",
     "",
-    `${[...SEQUENCE_OPS.keys(), "SequenceMap", ...ops.filter(({ staged }) => staged).map(nameOf)].toSorted().join(", ")}.`,
+    `${[...SEQUENCE_OPS.keys(), ...[...STRING_OPS.keys()].map((key) => key.replace(/^:/, "").replace(":", ".")), "SequenceMap", ...ops.filter(({ staged }) => staged).map(nameOf)].toSorted().join(", ")}.`,
     "",
     "## Refused",
     "",
-    "Strings (StringNormalizer, StringSplit, RegexFullMatch, TfIdfVectorizer on words, LabelEncoder of strings), ImageDecoder, complex numbers as element",
-    "types, training (Gradient, dropout that drops), random numbers, maps. One error lists every node of a model that is not supported.",
+    "ImageDecoder (decode before the model: `sharp` or `pngjs` give the same tensor), other operators on strings, complex numbers as element types,",
+    "training (Gradient, optimizers, dropout that drops), random numbers, trees and maps. One error lists every node of a model that is not supported.",
     "",
   ].join("\n");
 }
