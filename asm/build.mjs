@@ -109,8 +109,8 @@ function writeWrapper({ esm, types, cjs }) {
   const names = Object.keys(createRequire(import.meta.url)(cjs))
     .filter((name) => name !== "default")
     .sort();
-  fs.writeFileSync(esm, `import npurt from "${specifier}";\nexport const { ${names.join(", ")} } = npurt;\n`);
-  fs.writeFileSync(types, `export * from "${specifier}";\n`);
+  fs.writeFileSync(esm, `import npurt from "${specifier}";\nexport const { ${names.join(", ")} } = npurt;\nexport default npurt;\n`);
+  fs.writeFileSync(types, `import * as npurt from "${specifier}";\nexport * from "${specifier}";\nexport default npurt;\n`);
 }
 
 const lib = {

@@ -40,11 +40,16 @@ export async function compileAsync(
   onProgress?.({ phase: "compile", fraction: 0.2 });
   // Operators that a user registered are functions of this thread: no worker has them.
   const result =
-    bytes.byteLength <= SMALL_BYTES || hasUserOps() ? await compileInTurns(bytes, complete, signal) : await compileInWorker(bytes, complete, signal);
+    bytes.byteLength <= SMALL_BYTES || hasUserOps() || !mayHaveThreads()
+      ? await compileInTurns(bytes, complete, signal)
+      : await compileInWorker(bytes, complete, signal);
   throwIfAborted(signal);
   onProgress?.({ phase: "compile", fraction: 1 });
   return result;
 }
+
+/** False under Node's permission model without --allow-worker. */
+const mayHaveThreads = (): boolean => process.permission?.has("worker") ?? true;
 
 async function readModel(file: string, signal: AbortSignal | undefined): Promise<Uint8Array> {
   try {

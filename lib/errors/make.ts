@@ -70,7 +70,7 @@ export function nearestName(name: string, known: readonly string[]): string | un
 /** What was given, for error texts: String(value) throws for some values and says little for others. */
 export function kindOf(value: unknown): string {
   if (value === null || (typeof value !== "object" && typeof value !== "function")) {
-    return typeof value === "string" ? JSON.stringify(value) : String(value);
+    return typeof value === "string" ? JSON.stringify(value) : `${String(value)}${typeof value === "bigint" ? "n" : ""}`;
   }
   return typeof value === "function" ? "a function" : `an object (${(value as object).constructor?.name ?? "without class"})`;
 }
@@ -112,7 +112,14 @@ export function checkOptions(where: string, options: unknown, known: readonly st
 
 /** Throws 107000 unless `value` is undefined or a whole number in [least, most]. */
 export function checkInteger(where: string, name: string, value: unknown, least: number, most: number): void {
-  if (value !== undefined && (!Number.isInteger(value) || (value as number) < least || (value as number) > most)) {
+  if (value !== undefined) {
+    requireInteger(where, name, value, least, most);
+  }
+}
+
+/** Throws 107000 unless `value` is a whole number in [least, most]. */
+export function requireInteger(where: string, name: string, value: unknown, least: number, most: number): void {
+  if (!Number.isInteger(value) || (value as number) < least || (value as number) > most) {
     throw invalidParam(`${where}: ${name} is ${kindOf(value)}; pass a whole number from ${least} to ${most}`);
   }
 }

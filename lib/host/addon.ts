@@ -65,6 +65,9 @@ function tryLoad(): { addon: Addon | undefined; why: string } {
     if (addon.version === VERSION) return { addon, why: "" };
     return broken(file, `it has version ${addon.version}, this npurt needs ${VERSION}`);
   } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ERR_DLOPEN_DISABLED") {
+      return { addon: undefined, why: "this process may load no addons (--no-addons, or --permission without --allow-addons)" };
+    }
     return broken(file, error instanceof Error ? error.message : String(error));
   }
 }

@@ -118,12 +118,22 @@ export class ThreadsDriver implements Driver {
       traps: TRAPS,
       otherTrap: OTHER_TRAP,
     };
-    const worker = new (workers().Worker)(CORE_BODY, {
-      eval: true,
-      workerData,
-      execArgv: [],
-      name: `npurt core ${this.#machine.device}.${seat.core}`,
-    });
+    const cannotStart = (cause: unknown): AclError =>
+      new AclError(507033, `core ${seat.core} of device ${this.#machine.device} cannot start: ${String(cause)}`, { cause });
+    let worker: Worker;
+    try {
+      worker = new (workers().Worker)(CORE_BODY, {
+        eval: true,
+        workerData,
+        execArgv: [],
+        name: `npurt core ${this.#machine.device}.${seat.core}`,
+      });
+    } catch (error) {
+      // Thrown where Node's permission model allows no threads; nobody may be there to catch it, since cores boot by a timer.
+      const failure = cannotStart(`${String(error)}; allow worker threads (--allow-worker) or open the device with driver "inline"`);
+      this.#machine.lose(failure.message);
+      return Promise.reject(failure);
+    }
     worker.unref();
     seat.worker = worker;
     let failure: unknown;
@@ -137,7 +147,7 @@ export class ThreadsDriver implements Driver {
     return new Promise((resolve, reject) => {
       worker.on("error", (error) => {
         failure = error;
-        reject(new AclError(507033, `core ${seat.core} of device ${this.#machine.device} cannot start: ${String(error)}`, { cause: error }));
+        reject(cannotStart(error));
       });
       worker.once("exit", () => resolve());
       worker.once("message", () => {

@@ -10,6 +10,9 @@ let compiled: WebAssembly.Module | undefined;
 /** The compiled core; other threads of this process may hand theirs over with `adoptModule`. */
 export function coreModule(): WebAssembly.Module {
   if (compiled === undefined) {
+    if (typeof WebAssembly === "undefined") {
+      throw new AclError(507033, "this process has no WebAssembly, which the device is made of; start Node.js without --jitless");
+    }
     const file = path.join(__dirname, "../../asm/core.wasm");
     try {
       compiled = new WebAssembly.Module(fs.readFileSync(file));

@@ -4,8 +4,6 @@
  * pixel does not survive the first stride). Values: where a shape is computed from an input (the target of a Reshape, the axes of a sum), the
  * program depends on the numbers fed. Such a model is compiled for the sizes and values that it is fed, and kept for the next run with the same.
  */
-import fs from "node:fs/promises";
-import path from "node:path";
 import type { modelInfo } from "../compile/bind";
 import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
@@ -13,6 +11,7 @@ import { invalidHandle } from "../errors/make";
 import type { importOnnx } from "../import/onnx/model";
 import { Executor, loadExecutor, type LoadOptions } from "../runtime/executor";
 import { checkFeeds } from "../runtime/feeds";
+import { readModel } from "../runtime/model-source";
 import type { Tensor } from "../runtime/tensor";
 import type { withValues } from "./specialize";
 import type { StagedModel } from "./staged";
@@ -85,8 +84,7 @@ export class LoadedModel {
       if (!(error instanceof AclError) || !MAY_DEPEND_ON_FEEDS.has(error.code) || error.failures.length > 0) {
         throw error;
       }
-      const bytes = typeof source === "string" ? await fs.readFile(source) : source;
-      const folder = typeof source === "string" ? path.dirname(path.resolve(source)) : undefined;
+      const { bytes, folder } = await readModel(source);
       const info = late.modelInfo(late.importOnnx(bytes, folder));
       const choices = choicesOf(info.inputs);
       if (choices.length === 0 || info.inputs.some(({ dtype }) => dtype === "string")) {
@@ -197,8 +195,7 @@ export class LoadedModel {
 
 /** The model in stages, if it has what needs them: nodes that no program holds, or values that are no tensors. */
 async function inStages(source: ModelSource, options: LoadOptions): Promise<LoadedModel | undefined> {
-  const bytes = typeof source === "string" ? await fs.readFile(source) : source;
-  const folder = typeof source === "string" ? path.dirname(path.resolve(source)) : undefined;
+  const { bytes, folder } = await readModel(source);
   const staged = late.stagedModel().from(bytes, folder, options);
   if (staged === undefined) {
     return undefined;

@@ -2,7 +2,7 @@
 import "./symbols";
 import { invalidParam, kindOf } from "../errors/make";
 import { deviceAddress, hostAddress } from "./address";
-import { type BufferCore, coreOf, make, isObject, noHandle } from "./internals";
+import { type BufferCore, checkMade, coreOf, make, isObject, noHandle } from "./internals";
 import { arrayOf, dtypeEntry, type TensorData } from "./tensor";
 import { Place } from "./place";
 import { freeBuffer, unwatch, watch } from "./watched";
@@ -27,6 +27,7 @@ export class DeviceBuffer {
   }
 
   protected constructor(core: unknown) {
+    checkMade(isObject((core as BufferCore)?.device), new.target.name, "device.allocate(sizeBytes) or device.allocatePinned(sizeBytes)");
     this.#core = core as BufferCore;
     if (this.#core.owned) {
       watch(this, this.#core);

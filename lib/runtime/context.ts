@@ -1,10 +1,10 @@
 /** Contexts: owners of streams and events, and fault domains. Memory belongs to the device. */
 import "./symbols";
 import { checkFunction, checkInteger, checkOptions } from "../errors/make";
-import type { ContextCore } from "./context-core";
+import { ContextCore } from "./context-core";
 import { currentContext, runInside } from "./current-context";
 import type { Event } from "./event";
-import { coreOf, make, isObject, noHandle } from "./internals";
+import { checkMade, coreOf, make, isObject, noHandle } from "./internals";
 import type { Stream, WaitOptions } from "./stream";
 import { checkWait } from "./stream-core";
 
@@ -28,6 +28,7 @@ export class Context {
   }
 
   private constructor(core: ContextCore) {
+    checkMade(core instanceof ContextCore, "Context", "device.createContext()");
     this.#core = core;
   }
 

@@ -9,6 +9,7 @@ import { DeviceBuffer } from "./buffer";
 import { openDevices } from "./device-core";
 import { coreOf } from "./internals";
 import { Place } from "./place";
+import { isDetached } from "./tensor";
 import type { StreamCore } from "./stream-core";
 
 /** An address, a buffer handle, or an array: of the device's pinned memory, or of any host memory. */
@@ -29,21 +30,29 @@ type End = { readonly bytes: Uint8Array } | Place;
 /** Addresses of pinned host memory begin here. */
 const HOST_TAG = 2 ** 44;
 
+/** A DataView whose buffer is gone throws where arrays say 0. */
+function sizeOfArray(array: ArrayBufferView): number {
+  try {
+    return array.byteLength;
+  } catch {
+    return 0;
+  }
+}
+
 /** Bytes of an operand that knows its size. */
 export function sizeOfOperand(operand: Operand): number | undefined {
   if (typeof operand === "number") {
     return undefined;
   }
   // Anything else is for `resolve` to refuse.
-  return ArrayBuffer.isView(operand) ? operand.byteLength : operand instanceof DeviceBuffer ? operand.sizeBytes : 0;
+  return ArrayBuffer.isView(operand) ? sizeOfArray(operand) : operand instanceof DeviceBuffer ? operand.sizeBytes : 0;
 }
 
 function bytesOf(array: ArrayBufferView, what: string): Uint8Array {
-  try {
-    return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
-  } catch (error) {
-    throw invalidParam(`${what}: the array's buffer was transferred elsewhere; pass an array that still has its bytes`, { cause: error });
+  if (sizeOfArray(array) === 0 && isDetached(array)) {
+    throw invalidParam(`${what}: the array's buffer was transferred elsewhere or shrunk; pass an array that still has its bytes`);
   }
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
 
 /** Finds the memory behind `operand` and checks that it has `sizeBytes`. */
@@ -61,8 +70,8 @@ export function resolve(machine: Machine, operand: Operand | Place, sizeBytes: n
     return new Place(owner, place.offset, operand >= HOST_TAG);
   }
   if (ArrayBuffer.isView(operand)) {
-    if (sizeBytes > operand.byteLength) {
-      throw invalidParam(`${what} needs ${sizeBytes} bytes and the array has ${operand.byteLength}; pass a longer array or a smaller size`);
+    if (sizeBytes > sizeOfArray(operand)) {
+      throw invalidParam(`${what} needs ${sizeBytes} bytes and the array has ${sizeOfArray(operand)}; pass a longer array or a smaller size`);
     }
     const pinned = (operand.buffer as ArrayBufferLike) === machine.memory.buffer;
     return pinned ? new Place(machine, operand.byteOffset, true) : { bytes: bytesOf(operand, what) };

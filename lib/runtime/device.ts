@@ -10,7 +10,7 @@ import { ContextCore } from "./context-core";
 import { currentContext, currentOn } from "./current-context";
 import { DeviceCore, openDevices } from "./device-core";
 import type { Event } from "./event";
-import { coreOf, make, isObject, noHandle } from "./internals";
+import { checkMade, coreOf, make, isObject, noHandle } from "./internals";
 import type { Notify } from "./notify";
 import { NotifyCore } from "./notify-core";
 import { DEVICE_LIMIT, type DeviceOptions } from "./options";
@@ -76,6 +76,7 @@ export class Device {
   }
 
   private constructor(core: DeviceCore) {
+    checkMade(core instanceof DeviceCore, "Device", "await Device.open()");
     this.#core = core;
   }
 

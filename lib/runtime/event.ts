@@ -2,7 +2,7 @@
 import "./symbols";
 import { AclError } from "../errors/acl-error";
 import { aborted } from "../errors/make";
-import { coreOf, type EventCore, make, isObject, noHandle } from "./internals";
+import { checkMade, coreOf, type EventCore, make, isObject, noHandle } from "./internals";
 import { checkWait } from "./stream-core";
 import type { WaitOptions } from "./types";
 
@@ -20,6 +20,7 @@ export class Event {
   }
 
   private constructor(core: EventCore) {
+    checkMade(isObject(core?.device), "Event", "device.createEvent()");
     this.#core = core;
   }
 

@@ -7,7 +7,7 @@ import { currentContext, currentOn } from "./current-context";
 import { Device } from "./device";
 import { type DeviceCore, openDevices } from "./device-core";
 import { checkFeeds, checkOutputs } from "./feeds";
-import { coreOf, isObject, make } from "./internals";
+import { checkMade, coreOf, isObject, make } from "./internals";
 import { loadCompiler, Model } from "./model";
 import { readModel } from "./model-source";
 import type { PreparedRun } from "./prepared";
@@ -68,6 +68,7 @@ export class Executor {
   }
 
   private constructor(model: Model) {
+    checkMade(model instanceof Model, "Executor", "await Executor.load(model)");
     this.#place = { model };
     this.#name = model.name;
     this.#info = model.info;
@@ -77,10 +78,9 @@ export class Executor {
   /**
    * Loads an ONNX model from a file or from bytes, compiles it, and puts it on the device. The event loop is not blocked.
    * Executors of the same model and options on one device share its data and programs. A model whose open dims cannot be 1 is compiled when first run.
-   * @throws AclError 100003 if the file cannot be read, 100013 for a damaged model, 100024 listing every unsupported node, 100017 for bad shapes,
-   *   207001 if it does not fit the device, 107035 if the signal fires, 107000 for a bad option
+   * @throws AclError 100003 for a file, 100013 for a damaged model, 100024 listing every unsupported node, 100017 for shapes, 207001, 107035, 107000 for an option
    */
-  static load(model: string | Uint8Array, options: LoadOptions = {}): Promise<Executor> {
+  static load(model: string | URL | Uint8Array, options: LoadOptions = {}): Promise<Executor> {
     return loadExecutor(model, options, true);
   }
 
@@ -289,7 +289,7 @@ export class Executor {
 }
 
 /** As `Executor.load`. Without `deferring`, a model that cannot be compiled for its shapes (open dims as 1) is an error at once. */
-export async function loadExecutor(model: string | Uint8Array, options: LoadOptions, deferring: boolean): Promise<Executor> {
+export async function loadExecutor(model: string | URL | Uint8Array, options: LoadOptions, deferring: boolean): Promise<Executor> {
   checkOptions("Executor.load", options, LOAD_NAMES);
   checkInteger("Executor.load", "frames", options.frames, 1, 64);
   checkInteger("Executor.load", "programs", options.programs, 1, 1024);

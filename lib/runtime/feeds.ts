@@ -80,7 +80,7 @@ function asTensor(input: ValueInfo, feed: Tensor | TensorData, symbols: Readonly
   }
   const { dtype, dims, data } = feed as Partial<Tensor>;
   if (!isObject(feed) || dtype === undefined || dims === undefined || data === undefined) {
-    throw mismatch(model, `input "${input.name}" must be a Tensor or a typed array`);
+    throw mismatch(model, `input "${input.name}" must be a Tensor or a typed array, not ${kindOf(feed)}`);
   }
   return new Tensor(dtype, dims, data);
 }

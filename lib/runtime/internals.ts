@@ -57,6 +57,13 @@ export function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
+/** Constructors of handles are the runtime's: throws 107000 where somebody else calls one, instead of making a handle of nothing. */
+export function checkMade(made: boolean, name: string, how: string): void {
+  if (!made) {
+    throw invalidParam(`new ${name}: ${name === "Executor" || name === "Event" ? "an" : "a"} ${name} is made by ${how}`);
+  }
+}
+
 /** 107000: something else was given where a handle belongs. */
 export function noHandle(what: string, given: unknown): AclError {
   return invalidParam(`${what} was expected and ${kindOf(given)} was given; pass what npurt returned`);

@@ -1,14 +1,14 @@
 /** Kernels of one's own: WebAssembly modules that run on a device's cores, block by block. */
-import fs from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { AclError } from "../errors/acl-error";
 import { checkInteger, checkOptions, invalidParam } from "../errors/make";
 import { CORE_LIMIT } from "../host/layout";
 import type { DeviceBuffer } from "./buffer";
 import type { Device } from "./device";
-import { coreOf } from "./internals";
+import { checkMade, coreOf } from "./internals";
 import { BinaryCore, type FunctionCore, type ParamType } from "./kernel-binary";
 import { prepareLaunch, submitLaunch, TIMEOUT_LIMIT_MS } from "./kernel-launch";
+import { readFile } from "./model-source";
 import type { StreamCore } from "./stream-core";
 
 /** What a parameter of a kernel takes; `ptr` is an address of the device's memory. */
@@ -53,7 +53,7 @@ async function readSource(source: Source): Promise<readonly [bytes: Uint8Array, 
   }
   const file = typeof source === "string" ? source : fileURLToPath(source);
   try {
-    return [await fs.readFile(file), file];
+    return [(await readFile(file)).slice(), file];
   } catch (error) {
     throw new AclError(107009, `Kernel.load: ${file} cannot be read (${(error as Error).message})`, { cause: error });
   }
@@ -71,6 +71,7 @@ export class KernelFunction {
 
   /** @internal */
   constructor(core: unknown) {
+    checkMade((core as FunctionCore)?.binary instanceof BinaryCore, "KernelFunction", "kernel.function(name)");
     this.#core = core as FunctionCore;
   }
 
@@ -93,6 +94,7 @@ export class Kernel {
   #disposed: Promise<void> | undefined;
 
   private constructor(binary: BinaryCore) {
+    checkMade(binary instanceof BinaryCore, "Kernel", "await Kernel.load(device, module)");
     this.#binary = binary;
   }
 

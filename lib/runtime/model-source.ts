@@ -1,6 +1,7 @@
 /** The bytes of a model that is to be loaded: of a file, or the caller's. */
 import fs from "node:fs";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 import { AclError } from "../errors/acl-error";
 import { invalidParam, kindOf } from "../errors/make";
 
@@ -15,9 +16,9 @@ export interface ModelSource {
 const shared = (length: number): Uint8Array => new Uint8Array(new SharedArrayBuffer(length));
 
 /** @throws AclError 100003 if the file cannot be read, 107000 for what is no model */
-export async function readModel(model: string | Uint8Array, folder: string | undefined): Promise<ModelSource> {
-  if (typeof model === "string") {
-    const file = path.resolve(model);
+export async function readModel(model: string | URL | Uint8Array, folder?: string): Promise<ModelSource> {
+  if (typeof model === "string" || model instanceof URL) {
+    const file = pathOf(model);
     try {
       return { bytes: await readFile(file), folder: folder ?? path.dirname(file), name: path.basename(file) };
     } catch (error) {
@@ -25,9 +26,20 @@ export async function readModel(model: string | Uint8Array, folder: string | und
     }
   }
   if (!ArrayBuffer.isView(model)) {
-    throw invalidParam(`Executor.load: pass the path of a model or its bytes (Uint8Array), not ${kindOf(model)}`);
+    throw invalidParam(`Executor.load: pass the path of a model or a file URL, or its bytes (Uint8Array), not ${kindOf(model)}`);
   }
   return { bytes: await bytesOf(model), folder: folder === undefined ? undefined : path.resolve(folder), name: "model" };
+}
+
+function pathOf(model: string | URL): string {
+  if (typeof model === "string" && !/^[a-z]{2,}:\/\//i.test(model)) {
+    return path.resolve(model);
+  }
+  try {
+    return fileURLToPath(model);
+  } catch (error) {
+    throw new AclError(100003, `the model ${String(model)} cannot be read: ${(error as Error).message}; download it first`, { cause: error });
+  }
 }
 
 /** A callback of node:fs as a promise: node:fs/promises takes a millisecond to load. */
@@ -37,14 +49,14 @@ const settled = <T>(begin: (done: (error: Error | null, value: T) => void) => vo
 /** What one call may read. */
 const READ_BYTES = 1 << 30;
 
-async function readFile(file: string): Promise<Uint8Array> {
+/** Pipes and devices are refused: to read one may take for ever, and a pipe that nobody writes keeps the process from its end. */
+export async function readFile(file: string): Promise<Uint8Array> {
+  const stats = await settled<fs.Stats>((done) => fs.stat(file, done)); // before it is opened, which waits for the other end of a pipe
+  if (!stats.isFile()) {
+    throw new Error(`it is ${stats.isDirectory() ? "a directory" : "no regular file"}; pass the path of a file`);
+  }
   const handle = await settled<number>((done) => fs.open(file, done));
   try {
-    const stats = await settled<fs.Stats>((done) => fs.fstat(handle, done));
-    if (!stats.isFile()) {
-      // A pipe has no size; a folder has no bytes, which reading it says.
-      return await bytesOf(await settled<Uint8Array>((done) => fs.readFile(handle, done)));
-    }
     const bytes = shared(stats.size);
     for (let at = 0; at < bytes.length; ) {
       const count = await settled<number>((done) => fs.read(handle, bytes, at, Math.min(READ_BYTES, bytes.length - at), at, done));

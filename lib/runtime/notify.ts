@@ -3,8 +3,8 @@ import "./symbols";
 import { checkInteger } from "../errors/make";
 import { Compare, Update } from "../../asm/abi/task";
 import { TaskOp } from "../host/layout";
-import { make } from "./internals";
-import type { NotifyCore } from "./notify-core";
+import { checkMade, make } from "./internals";
+import { NotifyCore } from "./notify-core";
 import type { Stream } from "./stream";
 
 const SET = 1;
@@ -18,6 +18,7 @@ export class Notify {
   }
 
   private constructor(core: NotifyCore) {
+    checkMade(core instanceof NotifyCore, "Notify", "device.createNotify()");
     this.#core = core;
   }
 

@@ -37,7 +37,7 @@ const COSTS: Readonly<Record<(typeof POLICIES)[number], (device: DeviceCore) => 
 export function pickDevice(devices: readonly Device[], options: PickOptions = {}): Device {
   checkOptions("pickDevice", options, ["policy"]);
   const policy = options.policy ?? "roundRobin";
-  const cost = COSTS[policy];
+  const cost = Object.hasOwn(COSTS, policy) ? COSTS[policy] : undefined;
   if (cost === undefined) {
     throw invalidParam(
       `pickDevice: policy "${String(policy)}" is unknown; did you mean "${nearestName(String(policy), POLICIES)}"? Valid: ${POLICIES.join(", ")}`,

@@ -1,7 +1,7 @@
 /** A run with fixed buffers: its inputs and outputs are views of device memory, so nothing is copied. Launch it on any stream, as often as wanted. */
 import "./symbols";
 import { invalidHandle } from "../errors/make";
-import { coreOf, make, isObject, noHandle } from "./internals";
+import { checkMade, coreOf, make, isObject, noHandle } from "./internals";
 import type { Frame } from "./frame";
 import type { Model } from "./model";
 import type { TensorData } from "./tensor";
@@ -26,6 +26,7 @@ export class PreparedRun {
   }
 
   private constructor(model: Model, frame: Frame) {
+    checkMade(isObject(frame?.variant), "PreparedRun", "executor.prepare()");
     this.#model = model;
     this.#frame = frame;
     const { inputs, outputs } = frame.variant.program;

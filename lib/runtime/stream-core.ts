@@ -173,7 +173,7 @@ export class StreamCore {
       this.submit(TaskOp.NOP);
       return;
     }
-    checkInteger("stream.nop", "count", count, 1, 2 ** 31);
+    checkInteger("stream.nop", "count", count, 1, 2 ** 24); // some seconds of a blocked thread
     this.open();
     this.machine.submitMany(this.index, TaskOp.NOP, count);
   }

@@ -2,14 +2,14 @@
 import "./symbols";
 import { Compare } from "../../asm/abi/task";
 import { AclError } from "../errors/acl-error";
-import { checkFunction, checkInteger, checkOptions, invalidParam, kindOf } from "../errors/make";
+import { checkFunction, checkInteger, checkOptions, invalidParam, kindOf, requireInteger } from "../errors/make";
 import type { DtypeName } from "../graph/dtype";
 import { CONTEXT_LIMIT, Layout, Stream as Words, STREAM_LIMIT, StreamState, TaskOp } from "../host/layout";
 import type { DeviceBuffer } from "./buffer";
 import { sizeOfOperand } from "./copy";
 import type { Device } from "./device";
 import type { Event } from "./event";
-import { coreOf, make, isObject, noHandle } from "./internals";
+import { checkMade, coreOf, make, isObject, noHandle } from "./internals";
 import type { KernelFunction, KernelLaunchOptions } from "./kernel";
 import { PreparedRun } from "./prepared";
 import { StreamCore } from "./stream-core";
@@ -47,7 +47,19 @@ export interface StreamToken {
 
 export type { WaitOptions } from "./types";
 
-const COMPARES: Readonly<Record<string, Compare>> = { ">=": Compare.GREATER_EQUAL, "==": Compare.EQUAL, "&": Compare.AND };
+const COMPARES: ReadonlyMap<unknown, Compare> = new Map([
+  [">=", Compare.GREATER_EQUAL],
+  ["==", Compare.EQUAL],
+  ["&", Compare.AND],
+]);
+
+/** Both halves of a 64-bit value, signed or unsigned. */
+function wordsOf(where: string, value: unknown): [low: number, high: number] {
+  if (typeof value !== "bigint" || value < -(2n ** 63n) || value >= 2n ** 64n) {
+    throw invalidParam(`${where}: value is ${kindOf(value)}; pass a bigint from -2^63 to 2^64 - 1`);
+  }
+  return [Number(BigInt.asUintN(32, value)), Number(BigInt.asUintN(32, value >> 32n))];
+}
 
 export class Stream {
   readonly #core: StreamCore;
@@ -63,6 +75,7 @@ export class Stream {
   }
 
   private constructor(core: StreamCore) {
+    checkMade(core instanceof StreamCore, "Stream", "device.createStream()");
     this.#core = core;
   }
 
@@ -137,7 +150,7 @@ export class Stream {
    * @see CANN aclrtMemsetAsync
    */
   memset(target: Address, value: number, sizeBytes = sizeOfOperand(target)): void {
-    checkInteger("stream.memset", "value", value, 0, 255);
+    requireInteger("stream.memset", "value", value, 0, 255);
     this.#fill("stream.memset", target, value, 1, sizeBytes);
   }
 
@@ -146,7 +159,7 @@ export class Stream {
     if (patternBytes !== 1 && patternBytes !== 2 && patternBytes !== 4) {
       throw invalidParam(`stream.fill: patternBytes is ${kindOf(patternBytes)}; pass 1, 2 or 4`);
     }
-    checkInteger("stream.fill", "pattern", pattern, -(2 ** 31), 2 ** 32 - 1);
+    requireInteger("stream.fill", "pattern", pattern, -(2 ** 31), 2 ** 32 - 1);
     this.#fill("stream.fill", target, pattern >>> 0, patternBytes, sizeBytes);
   }
 
@@ -166,14 +179,12 @@ export class Stream {
    * @see CANN aclrtValueWrite
    */
   writeValue(target: Address, value: bigint): void {
-    if (typeof value !== "bigint") {
-      throw invalidParam(`stream.writeValue: value is ${kindOf(value)}; pass a bigint`);
-    }
+    const [low, high] = wordsOf("stream.writeValue", value);
     const offset = this.#core.localOffset(target, 8, "stream.writeValue: target");
     if (offset % 8 !== 0) {
       throw new AclError(107008, `stream.writeValue: the address is not a multiple of 8; align it`);
     }
-    this.#core.submit(TaskOp.WRITE_VALUE, offset, Number(BigInt.asUintN(32, value)), Number(BigInt.asUintN(32, value >> 32n)));
+    this.#core.submit(TaskOp.WRITE_VALUE, offset, low, high);
   }
 
   /**
@@ -184,15 +195,15 @@ export class Stream {
    */
   waitValue(target: Address, value: bigint, options: { readonly compare?: ">=" | "==" | "&"; readonly timeoutMs?: number } = {}): void {
     checkOptions("stream.waitValue", options, ["compare", "timeoutMs"]);
+    const [low, high] = wordsOf("stream.waitValue", value);
     checkInteger("stream.waitValue", "timeoutMs", options.timeoutMs, 0, 2 ** 31 - 1);
-    const compare = COMPARES[options.compare ?? ">="];
+    const compare = COMPARES.get(options.compare ?? ">=");
     const offset = this.#core.localOffset(target, 8, "stream.waitValue: target");
     if (offset % 8 !== 0 || compare === undefined) {
       throw offset % 8 === 0
         ? invalidParam(`stream.waitValue: compare is "${String(options.compare)}"; pass ">=", "==" or "&"`)
         : new AclError(107008, "stream.waitValue: the address is not a multiple of 8; align it");
     }
-    const [low, high] = [Number(BigInt.asUintN(32, value)), Number(BigInt.asUintN(32, value >> 32n))];
     this.#core.submit(TaskOp.WAIT_VALUE, offset, low, high, options.timeoutMs ?? 0, compare);
   }
 

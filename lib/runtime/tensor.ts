@@ -1,6 +1,6 @@
 /** A tensor in host memory: what a run takes and gives. */
 import { AclError } from "../errors/acl-error";
-import { invalidParam, kindOf } from "../errors/make";
+import { invalidParam, kindOf, nearestName } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import { make } from "./internals";
 
@@ -78,6 +78,9 @@ export function countOf(dims: readonly number[]): number {
 
 const typeTag = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)?.get as () => string | undefined;
 
+/** As every method of typed arrays, it throws for one whose buffer is gone. */
+const keysOf = Uint8Array.prototype.keys as (this: unknown) => unknown;
+
 /** Name of the typed array that `data` is, of whatever realm or subclass; undefined if it is none. */
 export function arrayNameOf(data: unknown): string | undefined {
   return typeTag.call(data);
@@ -88,10 +91,13 @@ export function dtypeEntry(dtype: unknown): (typeof DTYPES)[DtypeName] | undefin
   return typeof dtype === "string" && Object.hasOwn(DTYPES, dtype) ? DTYPES[dtype as DtypeName] : undefined;
 }
 
-/** Whether the buffer of `data` was transferred elsewhere: then its length, 0, says nothing. */
+/** Whether the buffer of `data` was transferred elsewhere, or shrunk to less than the view: then its length, 0, says nothing. */
 export function isDetached(data: ArrayBufferView): boolean {
   try {
-    new Uint8Array(data.buffer, 0, 0);
+    if (arrayNameOf(data) === undefined) {
+      return (data as DataView).byteLength < 0; // throws for a view of nothing
+    }
+    keysOf.call(data);
     return false;
   } catch {
     return true;
@@ -101,7 +107,9 @@ export function isDetached(data: ArrayBufferView): boolean {
 function checkDims(where: string, dtype: DtypeName, dims: readonly number[]): void {
   const entry = dtypeEntry(dtype);
   if (entry === undefined || entry.bytes === 0) {
-    throw invalidParam(`${where}: dtype ${kindOf(dtype)} cannot be held on a device; use one of ${Object.keys(DTYPES).join(", ")} except string`);
+    const held = Object.keys(DTYPES).filter((name) => name !== "string");
+    const nearest = typeof dtype === "string" && entry === undefined ? `did you mean "${nearestName(dtype, held)}"? Valid` : "use one of";
+    throw invalidParam(`${where}: dtype ${kindOf(dtype)} cannot be held on a device; ${nearest}: ${held.join(", ")}`);
   }
   if (!Array.isArray(dims) || !dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0)) {
     throw invalidParam(

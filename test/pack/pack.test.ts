@@ -45,7 +45,9 @@ describe("the tarball", () => {
   });
 
   test("holds the build, its documents and nothing else", () => {
-    const wrong = packed.files.filter((file) => !/^(dist|prebuilds)\/|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(file.path));
+    const wrong = packed.files.filter(
+      (file) => !/^(dist|prebuilds)\/|^docs\/[a-z-]+\.md$|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(file.path),
+    );
     expect(wrong).toEqual([]);
     expect(packed.files.filter((file) => /\.(map|wat|tsbuildinfo)$|^dist\/test/.test(file.path))).toEqual([]);
     const names = packed.files.map((file) => file.path);
@@ -54,6 +56,7 @@ describe("the tarball", () => {
         "LICENSE",
         "README.md",
         "CHANGELOG.md",
+        "docs/guide.md",
         "dist/lib/index.js",
         "dist/lib/index.d.ts",
         "dist/index.mjs",

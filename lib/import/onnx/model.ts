@@ -45,6 +45,22 @@ export function importOnnx(bytes: Uint8Array, folder?: string): ImportedModel {
   };
 }
 
+/** How files begin that are often taken for a model (from which byte on), and what to do with them. */
+const OTHER_FORMATS: readonly (readonly [at: number, start: string, text: string])[] = [
+  [0, "\x1f\x8b", "it is gzip data; unpack it first"],
+  [0, "PK\x03\x04", "it is a zip archive or a PyTorch file; unpack it, or export the model to ONNX"],
+  [0, "version https://git-lfs", "it is a pointer of Git LFS; fetch the file itself with `git lfs pull`"],
+  [0, "<", "it is a page or XML, not what was to be downloaded"],
+  [4, "ORTM", "it is in onnxruntime's own format; take the .onnx file that it was made from"],
+  [4, "TFL3", "it is a TensorFlow Lite model; convert it to ONNX"],
+];
+
+/** What `bytes`, which are no ONNX model, look like; else `why` they are none. */
+function otherFormat(bytes: Uint8Array, why: string): string {
+  const head = String.fromCharCode(...bytes.subarray(0, 64)).trimStart();
+  return OTHER_FORMATS.find(([at, start]) => head.startsWith(start, at))?.[2] ?? `${why}; it may be cut off or of another format`;
+}
+
 function parse(bytes: Uint8Array): ModelProto {
   if (bytes.byteLength === 0) {
     throw new AclError(100006, "the model is empty (0 bytes)");
@@ -53,9 +69,7 @@ function parse(bytes: Uint8Array): ModelProto {
     return readMessage(bytes, readModelProto);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new AclError(100006, `the model (${bytes.byteLength} bytes) is not a valid ONNX file: ${why}; it may be cut off or of another format`, {
-      cause,
-    });
+    throw new AclError(100006, `the model (${bytes.byteLength} bytes) is not a valid ONNX file: ${otherFormat(bytes, why)}`, { cause });
   }
 }
 
