@@ -2,9 +2,10 @@
 import path from "node:path";
 import type { ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
-import { aborted, invalidHandle, invalidParam } from "../errors/make";
+import { aborted, invalidHandle, invalidParam, nearestName } from "../errors/make";
 import type { Device } from "../runtime/device";
 import type { LoadOptions, RunOptions } from "../runtime/executor";
+import { checkMade } from "../runtime/internals";
 import type { Tensor as RuntimeTensor } from "../runtime/tensor";
 import type { Results } from "../runtime/types";
 import { deviceFor } from "./device";
@@ -28,6 +29,7 @@ export class HostSession implements InferenceSessionInterface {
   readonly outputMetadata: readonly ValueMetadata[];
 
   private constructor(model: LoadedModel, device: Device, options: SessionOptions) {
+    checkMade(model instanceof LoadedModel, "InferenceSession", "await InferenceSession.create(model)");
     const { inputs, outputs } = model.info;
     const sizes = options.freeDimensionOverrides ?? {};
     this.#model = model;
@@ -168,6 +170,11 @@ function feedsOf(feeds: unknown, inputNames: readonly string[]): Record<string, 
     const value = (feeds as Record<string, unknown>)[name];
     if (value !== undefined) {
       tensors[name] = tensorFor(value, `session.run: feed "${name}"`);
+      continue;
+    }
+    const stray = Object.keys(feeds).filter((fed) => !inputNames.includes(fed));
+    if (stray.length > 0) {
+      throw new AclError(100017, `session.run: input "${name}" is missing; did you mean it by "${nearestName(name, stray)}", which is no input?`);
     }
   }
   return tensors;

@@ -118,7 +118,7 @@ export class Device {
   }
 
   /** Resolves when every core is up. @throws AclError 507033 if one cannot start */
-  ready(): Promise<void> {
+  async ready(): Promise<void> {
     this.#core.check();
     return this.#core.machine.driver.ready();
   }

@@ -60,7 +60,7 @@ export function isObject(value: unknown): value is object {
 /** Constructors of handles are the runtime's: throws 107000 where somebody else calls one, instead of making a handle of nothing. */
 export function checkMade(made: boolean, name: string, how: string): void {
   if (!made) {
-    throw invalidParam(`new ${name}: ${name === "Executor" || name === "Event" ? "an" : "a"} ${name} is made by ${how}`);
+    throw invalidParam(`new ${name}: ${/^[EI]/.test(name) ? "an" : "a"} ${name} is made by ${how}`);
   }
 }
 
