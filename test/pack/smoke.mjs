@@ -6,7 +6,12 @@ import * as imported from "npurt";
 
 const required = createRequire(import.meta.url)("npurt");
 const names = Object.keys(required).filter((name) => name !== "default");
-const same = names.length > 0 && names.length === Object.keys(imported).length && names.every((name) => imported[name] === required[name]);
+// The namespace has one name more: its default is what `require` gives.
+const same =
+  names.length > 0 &&
+  imported.default === required &&
+  names.length + 1 === Object.keys(imported).length &&
+  names.every((name) => imported[name] === required[name]);
 
 const [driver, model, digits] = process.argv.slice(2);
 const device = await required.Device.open({ driver, cores: 2 });
