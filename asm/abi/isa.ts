@@ -56,9 +56,14 @@ export namespace ConvBlock {
 }
 /**
  * How CONV works. GATHER copies the taps of each pixel side by side first (few channels); RUNS reads neighbours in a kernel row as one run, in place;
- * POINTERS reads tap by tap (dilation, groups); DEPTHWISE has one channel per group; WINOGRAD is F(4 x 4, 3 x 3), where ROWS counts rows of tiles.
+ * POINTERS reads tap by tap (dilation, groups); DEPTHWISE has one channel per group; WINOGRAD is F(4 x 4, 3 x 3), where ROWS counts rows of tiles;
+ * PLANES is depthwise over row-major planes with weights [C][taps], where ROWS counts rows of planes.
  */
-export enum ConvMode { GATHER, POINTERS, DEPTHWISE, RUNS, WINOGRAD }
+export enum ConvMode { GATHER, POINTERS, DEPTHWISE, RUNS, WINOGRAD, PLANES }
+/** Bytes of a plane's rows, with the padding around them, that one row of the target needs in mode PLANES. */
+export const PLANE_BYTES: u32 = 131072;
+/** Elements that may be read behind the last of such a row. */
+export const PLANE_SLACK: u32 = 8;
 
 /** How REDUCE walks: ROWS folds one row after the other; COLUMNS adds whole lines when neighbours in memory belong to different rows. */
 export enum ReduceMode { ROWS, COLUMNS }

@@ -7,6 +7,7 @@ import { Instruction } from "../abi/program";
 import { ConvBlock, ConvMode } from "../abi/isa";
 import { convolve, depthwise, depthwiseRow, gemm, panelColumns } from "../micro/module";
 import { biasOf, greatestOf, leastOf } from "./closing";
+import { runPlanes } from "./planes";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, record, stride } from "./view";
 import {
@@ -145,6 +146,10 @@ function openConv(program: usize, instruction: usize, frame: usize, scratch: usi
 
 export function runConv(program: usize, instruction: usize, tile: u32, frame: usize, scratch: usize): void {
   openConv(program, instruction, frame, scratch);
+  if (mode == ConvMode.PLANES) {
+    runPlanes(program, instruction, tile, frame, scratch);
+    return;
+  }
   if (mode == ConvMode.WINOGRAD) {
     runWinograd(program, instruction, tile, frame, scratch);
     return;

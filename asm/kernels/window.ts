@@ -214,7 +214,7 @@ export function listInside(list: usize): u32 {
 
 /** Whole vectors, the last one overlapping; fewer than four elements one by one. `bytes` is a multiple of 4. */
 @inline
-function copyRun(target: usize, from: usize, bytes: usize): void {
+export function copyRun(target: usize, from: usize, bytes: usize): void {
   if (bytes < 16) {
     for (let at: usize = 0; at < bytes; at += 4) store<u32>(target + at, load<u32>(from + at));
     return;
@@ -225,7 +225,7 @@ function copyRun(target: usize, from: usize, bytes: usize): void {
 }
 
 @inline
-function zeroRun(target: usize, bytes: usize): void {
+export function zeroRun(target: usize, bytes: usize): void {
   for (let at: usize = 0; at < bytes; at += 4) store<u32>(target + at, 0);
 }
 

@@ -31,6 +31,11 @@ export declare function depthwiseRow(
   kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize,
   target: usize, targetPitch: usize, least: f32, greatest: f32,
 ): u32;
+@external("micro", "depthwisePlane")
+export declare function depthwisePlane(
+  height: u32, width: u32, stepY: u32, stepX: u32, down: usize, across: usize, rows: u32, columns: u32, source: usize, pitch: usize,
+  weights: usize, start: f32, target: usize, targetPitch: usize, least: f32, greatest: f32,
+): u32;
 @external("micro", "winogradInput")
 export declare function winogradInput(
   source: usize, height: u32, width: u32, channels: u32, padTop: u32, padLeft: u32, across: u32, first: u32, count: u32, target: usize,

@@ -1,5 +1,5 @@
 /**
- * layout: the memory order of each value. Convolutions and pools work on channels innermost, save 1 x 1 at a model's border; products are written as they are turned afterwards;
+ * layout: the memory order of each value. Convolutions and pools work on channels innermost, save 1 x 1 and one channel per group at a model's border; products are written as they are turned afterwards;
  * elementwise operators keep the order of the operand that has their shape; everything else, and what the caller feeds, is row-major. An order is a
  * preference for fresh blobs: lowering copies where an operator needs another one.
  */
@@ -32,13 +32,23 @@ function turnedOrder(product: Value, users: readonly Node[] | undefined): readon
   return last > 1 && product.dims!.length === order.length && order[last] === last ? order : undefined;
 }
 
-/** A 1 x 1 convolution between two values outside: a product with the weights on the left needs no other order. */
+/** Convolutions that need no other order than planes: 1 x 1 (a product with the weights on the left), and a filter per channel. */
+function runsOnPlanes({ op, domain, inputs: [x, weights], attributes }: Node): boolean {
+  if (op !== "Conv" || domain !== "" || !weights?.dims) {
+    return false;
+  }
+  const step = (attributes.get("strides") as readonly bigint[] | undefined)?.[1] ?? 1n;
+  const small = weights.dims.length === 4 && Number(weights.dims[2]) * Number(weights.dims[3]) <= 9;
+  const perChannel = small && weights.dims[1] === 1 && weights.dims[0] === x!.dims![1] && step <= 2n;
+  return perChannel || weights.dims.slice(2).every((size) => size === 1);
+}
+
+/** One of these between two values outside. */
 function staysPlanar(node: Node, users: ReadonlyMap<Value, readonly Node[]>): boolean {
-  const [x, weights] = node.inputs;
-  const pointwise = node.op === "Conv" && node.domain === "" && weights?.dims?.slice(2).every((size) => size === 1) === true;
+  const [x] = node.inputs;
   const ends = (value: Value): boolean =>
     (users.get(value) ?? []).every((user) => findOp(user)!.layout === "follow" && user.outputs.every((output) => !output || ends(output)));
-  return pointwise && x!.layout === undefined && x!.dims!.length > 2 && node.outputs.every((output) => !output || ends(output));
+  return runsOnPlanes(node) && x!.layout === undefined && x!.dims!.length > 2 && node.outputs.every((output) => !output || ends(output));
 }
 
 function follow(node: Node): void {

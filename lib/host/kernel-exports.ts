@@ -59,6 +59,24 @@ export interface KernelExports {
     least?: number,
     greatest?: number,
   ): void;
+  depthwisePlane(
+    height: number,
+    width: number,
+    stepY: number,
+    stepX: number,
+    down: number,
+    across: number,
+    rows: number,
+    columns: number,
+    source: number,
+    pitch: number,
+    weights: number,
+    start: number,
+    target: number,
+    targetPitch: number,
+    least: number,
+    greatest: number,
+  ): number;
   depthwiseRow(
     kernel: number,
     step: number,

@@ -138,6 +138,23 @@ function testDepthwise(e: KernelExports, bench: Bench): void {
   }
 }
 
+/** Rows of a plane in all heights of the straight-line form, then steps of 2. */
+function testPlanes(e: KernelExports, bench: Bench): void {
+  const side = 21;
+  bench.fill(A, side * side + 8);
+  bench.fill(D, 9);
+  for (const [step, rows, columns] of [
+    [1, 7, 19],
+    [2, 3, 9],
+  ] as const) {
+    e.depthwisePlane(3, 3, step, step, side * 4, 4, rows, columns, A, side * 4, D, 2, C, columns * 4, Number.NaN, Number.NaN);
+    const first = (i: number): number => (Math.floor(i / columns) * side + (i % columns)) * step;
+    const tap = (i: number, t: number): number => small(first(i) + Math.floor(t / 3) * side + (t % 3)) * small(t);
+    const value: Reference = (i) => [0, 1, 2, 3, 4, 5, 6, 7, 8].reduce((total, t) => total + tap(i!, t), 2);
+    bench.near(`plane step ${step}`, C, rows * columns, value, 0);
+  }
+}
+
 function testWinograd(e: KernelExports, bench: Bench): void {
   const { side, channels } = WINOGRAD;
   bench.fill(A, side * side * channels);
@@ -274,7 +291,7 @@ export function testKernels(module: WebAssembly.Module): string {
     const bench = new Bench();
     const e = new WebAssembly.Instance(module, { env: { memory: bench.memory } }).exports as unknown as KernelExports;
     e.bind(SCRATCH);
-    for (const test of [testProducts, testDepthwise, testWinograd, testStrips, testRows, testIntegers]) test(e, bench);
+    for (const test of [testProducts, testDepthwise, testPlanes, testWinograd, testStrips, testRows, testIntegers]) test(e, bench);
     return bench.wrong;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);

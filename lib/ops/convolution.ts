@@ -2,11 +2,11 @@
 import { AclError } from "../errors/acl-error";
 import { formatDims, shapeError } from "../graph/dims";
 import { sizeOf, type Tensor } from "../graph/tensor";
-import { isPlain, planarWeights, takesPlanar, takesWinograd } from "../program/winograd";
-import type { View } from "../program/types";
+import { isPlain, planarWeights, takesPlanar, takesPlanes, takesWinograd } from "../program/winograd";
+import type { Strip, View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints, string, type Type } from "./define";
-import type { Lowering } from "./lowering";
+import type { Lowering, Operand } from "./lowering";
 import { filterAtRunTime, packedFilter, plainFloats, winogradFilter } from "./packing";
 import { fixed, noise, ramp, rejects, sample } from "./sample";
 import { StripBuilder } from "./strip-builder";
@@ -103,6 +103,14 @@ function lowerPlanes(b: Lowering, source: View, weights: View, bias: View | unde
   b.matmul(target, left, planes(source, channels), false, bias ? strip.strip() : undefined);
 }
 
+/** The sums in `target` and a number per channel. */
+function biasStrip(b: Lowering, target: View, bias: Operand): Strip {
+  const strip = new StripBuilder(target.dims);
+  const perChannel = reshapeView(plainFloats(b, bias), [1, bias.dims[0]!, ...target.dims.slice(2).map(() => 1)])!;
+  strip.output(target, strip.op("add", strip.accumulator(), strip.input(perChannel)));
+  return strip.strip();
+}
+
 export const Conv = defineOp({
   names: { onnx: ["Conv", 22] },
   inputs: ["x", "weights", "bias?"],
@@ -120,18 +128,18 @@ export const Conv = defineOp({
     }
     const { window } = windowOf(x.dims.slice(2), weights.dims.slice(2), attributes, b.what);
     const given = b.converted(x.view, "float32");
-    if (b.node.outputs[0]!.layout === undefined && x.dtype === "float32" && attributes.group === 1 && isPlain(window, 1) && isDense(given)) {
+    const rowMajor = b.node.outputs[0]!.layout === undefined && x.dtype === "float32" && isDense(given);
+    if (rowMajor && attributes.group === 1 && isPlain(window, 1)) {
       lowerPlanes(b, given, plainFloats(b, weights), bias && plainFloats(b, bias));
+      return;
+    }
+    if (rowMajor && takesPlanes(b.target(), given, window, attributes.group)) {
+      b.conv(b.target(), given, plainFloats(b, weights), window, attributes.group, bias && biasStrip(b, b.target(), bias), "planes");
       return;
     }
     const planar = takesPlanar(given, attributes.group);
     const source = planar ? given : b.channelsLast(given);
     b.through("float32", channelsLast(x.dims.length), (target) => {
-      const strip = new StripBuilder(target.dims);
-      if (bias) {
-        const perChannel = reshapeView(plainFloats(b, bias), [1, bias.dims[0]!, ...window.kernel.map(() => 1)])!;
-        strip.output(target, strip.op("add", strip.accumulator(), strip.input(perChannel)));
-      }
       const fixed = weights.stored !== undefined;
       const winograd = fixed && !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);
       const dims = planar ? planarWeights(weights.dims) : weights.dims;
@@ -141,7 +149,7 @@ export const Conv = defineOp({
           ? packedFilter(b, weights, attributes.group, dims)
           : filterAtRunTime(b, weights.view, attributes.group, dims);
       const form = winograd ? "winograd" : planar ? "planar" : "direct";
-      b.conv(target, source, packed, window, attributes.group, bias ? strip.strip() : undefined, form);
+      b.conv(target, source, packed, window, attributes.group, bias && biasStrip(b, target, bias), form);
     });
   },
   tolerance: { relative: 1e-5, absolute: 2e-5, why: "f32 sums over taps and channels against float64" },
@@ -159,6 +167,11 @@ export const Conv = defineOp({
     ),
     sample("groups", { x: noise([1, 4, 5, 5]), weights: fixed(noise([6, 2, 3, 3], 2)) }, { attributes: { group: 2 } }),
     sample("depthwise", { x: noise([1, 5, 6, 6]), weights: fixed(noise([5, 1, 3, 3], 2)) }, { attributes: { group: 5, pads: [1, 1, 1, 1] } }),
+    sample(
+      "depthwise over planes with bias",
+      { x: noise([2, 6, 9, 13]), weights: fixed(noise([6, 1, 3, 3], 2)), bias: fixed(noise([6], 3)) },
+      { attributes: { group: 6, pads: [1, 0, 1, 2], strides: [1, 2] } },
+    ),
     sample("1x1 with bias, batch", { x: noise([2, 5, 3, 7]), weights: fixed(noise([70, 5, 1, 1], 2)), bias: fixed(noise([70], 3)) }),
     sample("1x1 with steps", { x: noise([1, 6, 5, 5]), weights: fixed(noise([4, 6, 1, 1], 2)) }, { attributes: { strides: [2, 2] } }),
     sample("1x1", { x: noise([1, 9, 4, 5]), weights: fixed(noise([17, 9, 1, 1], 2)) }),

@@ -37,7 +37,7 @@ interface Epilogue {
 }
 
 /** `axis` holds the columns of the product, or is undefined where the kernel stores without its closing steps. */
-function encodeEpilogue(
+export function encodeEpilogue(
   strip: Strip | undefined,
   target: View,
   axis: number | undefined,
@@ -153,7 +153,7 @@ function encodeProduct(given: Of<"matmul">, epilogue: Epilogue, table: TensorTab
 const channelsLast = (rank: number): number[] => [0, ...Array.from({ length: rank - 2 }, (_, i) => i + 2), 1];
 
 /** [N, C, spatial...] -> [N, D, H, W, C] with leading spatial dims of one. */
-function spatialRecord(view: View, table: TensorTable): number {
+export function spatialRecord(view: View, table: TensorTable): number {
   const spatial = view.dims.length - 2;
   const dims = [view.dims[0]!, ...new Array<number>(3 - spatial).fill(1), ...view.dims.slice(2), view.dims[1]!];
   const strides = [view.strides[0]!, ...new Array<number>(3 - spatial).fill(0), ...view.strides.slice(2), view.strides[1]!];
@@ -161,7 +161,7 @@ function spatialRecord(view: View, table: TensorTable): number {
 }
 
 /** Geometry block; throws where the window and the views do not belong together. */
-function geometry(window: Window, target: View, source: View, node: string): DataView {
+export function geometry(window: Window, target: View, source: View, node: string): DataView {
   const spatial = target.dims.length - 2;
   const parts = [window.kernel, window.strides, window.dilations, window.padsBegin, window.padsEnd];
   const whole = parts.every(

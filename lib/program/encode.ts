@@ -7,6 +7,7 @@ import { Probe } from "../../asm/abi/task";
 import { AclError } from "../errors/acl-error";
 import { encodeCopy, encodeMap, encodeReduce } from "./encode-copy";
 import { encodeConv, encodeMatmul, encodePool } from "./encode-matrix";
+import { encodePlanes } from "./encode-planes";
 import { encodeNorm, encodeSoftmax } from "./encode-rows";
 import { encodeCumulate, encodeGatherElements, encodeScatterElements, encodeTopK } from "./encode-elements";
 import { encodeGather } from "./encode-gather";
@@ -67,7 +68,7 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
     case "matmul":
       return encodeMatmul(instruction, table, panel);
     case "conv":
-      return encodeConv(instruction, table, panel);
+      return instruction.form === "planes" ? encodePlanes(instruction, table, panel) : encodeConv(instruction, table, panel);
     case "pool":
       return encodePool(instruction, table);
     case "softmax":

@@ -80,7 +80,7 @@ export interface Window {
   readonly padsEnd: readonly number[];
 }
 
-export type ConvForm = "direct" | "winograd" | "planar";
+export type ConvForm = "direct" | "winograd" | "planar" | "planes";
 
 /** Recurrent layers: which gates, and how they meet. */
 export type RnnName = "lstm" | "gru" | "gru_reset_after" | "tanh" | "relu";
@@ -107,7 +107,8 @@ export type Instruction = Common &
         readonly groups: number; readonly epilogue?: Strip;
         /**
          * What the weights are packed for: packConv, or (3 x 3, strides 1, no dilation, one group, 2-D) packWinograd; planar: the source has its columns
-         * dense instead of its channels, and packConv took the channels for a spatial dim. Default direct.
+         * dense instead of its channels, and packConv took the channels for a spatial dim; planes: depthwise, rows are dense in both views (takesPlanes), and
+         * the weights are [C, taps]. Default direct.
          */
         readonly form?: ConvForm;
       }

@@ -12,6 +12,7 @@ import { isFloatType, isStripDtype, registerOf, TYPE_CODES } from "./strip-ops";
 import { type StripFacts, verifyStrip } from "./verify-strip";
 import { ceilDiv } from "./tiles";
 import { product } from "./views";
+import { fitsPlanes } from "./winograd";
 
 type Fail = (what: string) => never;
 
@@ -197,6 +198,10 @@ function verifyConv(check: Check): void {
     "convolves another dtype than float32",
   );
   check.need(groups >= 1 && m % groups === 0 && c % groups === 0, "has groups that do not divide the channels");
+  if (mode === ConvMode.PLANES) {
+    verifyPlanes(check, kernel, block);
+    return;
+  }
   check.need((target.strides[4] === 4 || m <= 1) && (source.strides[4] === 4 || c <= 1), "needs dense channels");
   const depthwise = isDepthwise(c / groups, m / groups, groups);
   check.need(mode <= ConvMode.WINOGRAD && (mode === ConvMode.DEPTHWISE) === depthwise && c / groups <= RUN_LIMIT, "has the wrong mode");
@@ -215,6 +220,20 @@ function verifyConv(check: Check): void {
   check.epilogue(pixels * m);
   if (winograd) check.tiles(target.dims[0]! * ceilDiv(ceilDiv(target.dims[2]!, 4), rows));
   else check.tiles(ceilDiv(pixels, rows) * ceilDiv(m, columns));
+}
+
+function verifyPlanes(check: Check, kernel: readonly number[], block: number): void {
+  const [target, source, weights] = check.tensors as [TensorRecord, TensorRecord, TensorRecord];
+  const { image } = check.scope;
+  const [steps, dilations] = [ConvBlock.STRIDES, ConvBlock.DILATIONS].map((field) => [4, 8].map((at) => image.u32(block + field + at)));
+  const [samples, , height, width, channels] = target.dims as [number, number, number, number, number];
+  const flat = ({ dims, strides }: TensorRecord): boolean => dims[1] === 1 && (strides[3] === 4 || dims[3]! <= 1);
+  check.need(kernel[0] === 1 && source.dims[4] === channels && image.u32(block + ConvBlock.GROUPS) === channels, "is no depthwise convolution");
+  check.need(flat(target) && flat(source) && fitsPlanes(width, kernel.slice(1), steps!, dilations!), "slides over planes that it does not take");
+  const size = channels * product(kernel);
+  check.need(weights.dims.length === 1 && weights.dims[0]! >= size && weights.strides[0] === 4, "has too few packed weights");
+  check.epilogue(samples * channels * height * width);
+  check.tiles(ceilDiv(samples * channels * height, image.u32(block + ConvBlock.ROWS)));
 }
 
 function verifyWinograd(check: Check, kernel: readonly number[], block: number, groups: number): void {

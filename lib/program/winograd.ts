@@ -1,4 +1,6 @@
 /** Which convolutions have simpler or faster forms. */
+import { PLANE_BYTES, PLANE_SLACK } from "../../asm/abi/isa";
+import { isDepthwise } from "./pack";
 import type { View, Window } from "./types";
 
 /** A window of `size` in every dim with nothing special about it; for size 1 that includes no padding. */
@@ -14,6 +16,26 @@ export function takesWinograd(target: View, source: View, window: Window, groups
   const row = ({ dims, strides }: View): boolean => dims[2] === 1 || strides[2] === dims[1]! * dims[3]! * 4;
   return [target, source].every((view) => pixel(view) && row(view));
 }
+
+/** Elements of a padded source row that the windows of a row of `columns` touch. */
+const reachOf = (columns: number, taps: number, step: number, dilation: number): number => (columns - 1) * step + (taps - 1) * dilation + 1;
+
+/** Larger windows read each element so often that channels side by side pay for two copies. */
+const PLANE_TAPS = 9;
+
+/** Whether a window of one channel per group slides over planes with these rows: vectors run along them. */
+export function fitsPlanes(columns: number, taps: readonly number[], steps: readonly number[], dilations: readonly number[]): boolean {
+  const tall = reachOf(1, taps[0]!, 1, dilations[0]!);
+  const bytes = (reachOf(columns, taps[1]!, steps[1]!, dilations[1]!) + PLANE_SLACK) * 4;
+  return columns >= 4 && taps[0]! * taps[1]! <= PLANE_TAPS && steps[1]! <= 2 && tall * bytes <= PLANE_BYTES;
+}
+
+/** Whether conv can run over the planes of these row-major views: depthwise, 2-D. */
+export const takesPlanes = (target: View, source: View, { kernel, strides, dilations }: Window, groups: number): boolean =>
+  target.dims.length === 4 &&
+  isDepthwise(source.dims[1]! / groups, target.dims[1]! / groups, groups) &&
+  [target, source].every((view) => view.dtype === "float32" && (view.strides[3] === 4 || view.dims[3] === 1)) &&
+  fitsPlanes(target.dims[3]!, kernel, strides, dilations);
 
 /** More channels make longer runs side by side than a window row has columns. */
 const PLANAR_CHANNELS = 4;

@@ -4,6 +4,7 @@ import { depthwiseSource } from "./depthwise.mjs";
 import { Constants } from "./emit.mjs";
 import { gemmSource } from "./gemm.mjs";
 import { integerSource } from "./integer.mjs";
+import { planesSource } from "./planes.mjs";
 import { rowsSource } from "./rows.mjs";
 import { stripSource } from "./strip.mjs";
 import { winogradSource } from "./winograd.mjs";
@@ -28,6 +29,7 @@ export function microSource(build) {
   const parts = [
     gemmSource(build),
     depthwiseSource(build),
+    planesSource(build),
     winogradSource(build, constants),
     stripSource(build, constants),
     rowsSource(build, constants),
