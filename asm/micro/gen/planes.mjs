@@ -21,7 +21,7 @@ ${times(vectors, (v) => `  let m${v} = f32x4.splat(0);`).join("\n")}
 const answer = (vectors) => `  return u32(v128.any_true(${times(vectors, (v) => `f32x4.ne(m${v}, m${v})`).reduce((a, b) => `v128.or(${a}, ${b})`)}));
 `;
 
-/** Splats belong into the loop: outside of it the revectoriser does not see that both halves are one. */
+/** Inside the loop, as everywhere in these modules. */
 const splats = ["const least = v128.load32_splat(limits), greatest = v128.load32_splat(limits, 4), z = f32x4.splat(start);"];
 
 /** Limits, marks and stores of the sums s<row>_<vector>. */
