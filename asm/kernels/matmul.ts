@@ -11,13 +11,20 @@ import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, dtypeOf, offsetAt, rank, record, stride } from "./view";
 
 /** Rows between two runs of the epilogue: their part of C stays in the second-level cache. */
-const ROWS: u32 = 120;
+const ROWS: u32 = 128;
 /** Depth and columns of B that are packed at a time. */
 const DEPTH: u32 = 512;
 const COLUMNS: u32 = 192;
 
 const PANELS: usize = (STRIP_SCRATCH + 63) & ~63;
 const ROWS_OF_A: usize = PANELS + <usize>DEPTH * COLUMNS * 4;
+
+/** Rows of parts of equal height, at most ROWS: a short last one would read all panels again for little. */
+@inline
+function evenRows(rows: u32): u32 {
+  const parts = (rows + ROWS - 1) / ROWS;
+  return parts > 1 ? (rows + parts - 1) / parts : rows;
+}
 
 /** One matrix product as the loops below see it; core-local, set per matrix. */
 let a: usize = 0;
@@ -74,7 +81,7 @@ function packRows(target: usize, i: u32, rows: u32, from: u32, count: u32): void
 /** Rows [i, end) x columns [j, last) of one matrix. */
 function productF32(i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
   const panel = panelColumns(), panelBytes = <usize>panel << 2;
-  const place = c + <usize>(<i32>i * cRow);
+  const place = c + <usize>(<i32>i * cRow), height = evenRows(end - i);
   if (packed && aStep == 4) {
     const panels = b + <usize>(j / panel) * depth * panelBytes, start = bias != 0 ? bias + (<usize>j << 2) : 0;
     gemm(
@@ -91,8 +98,8 @@ function productF32(i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
       const panels = packed ? b + (<usize>(column / panel) * depth + from) * panelBytes : scratch + PANELS;
       const pitch = (packed ? depth : count) * panelBytes;
       if (!packed) packColumns(panels, column, stop, from, count);
-      for (let r = i; r < end; r += ROWS) {
-        const rows = min<u32>(ROWS, end - r);
+      for (let r = i; r < end; r += height) {
+        const rows = min<u32>(height, end - r);
         const to = c + <usize>(<i32>r * cRow) + (<usize>column << 2);
         if (aStep == 4) {
           gemm(
@@ -166,7 +173,7 @@ export function runMatmul(program: usize, instruction: usize, tile: u32, frame: 
   bias = biasOf(program, instruction, frame), least = leastOf(instruction), greatest = greatestOf(instruction);
   const epilogue = load<u32>(instruction, Instruction.BLOCK);
   // With panels from the model and a strip program behind, C goes through the caches by ROWS; B that is packed here is packed once for all rows.
-  const height = packed && epilogue != 0 ? ROWS : i1 - i0;
+  const height = packed && epilogue != 0 ? evenRows(i1 - i0) : i1 - i0;
   for (let batch = begin; batch < min<u32>(begin + together, batches); batch++) {
     a = addressOf(left, frame) + offsetAt(left, outer, batch);
     b = addressOf(right, frame) + (packed ? 0 : offsetAt(right, outer, batch));

@@ -5,10 +5,6 @@
 
 @external("micro", "panelColumns")
 export declare function panelColumns(): u32;
-@external("micro", "tileRows")
-export declare function tileRows(): u32;
-@external("micro", "chooseRows")
-export declare function chooseRows(rows: u32): void;
 @external("micro", "pack")
 export declare function pack(source: usize, rowPitch: usize, columnPitch: usize, depth: u32, columns: u32, target: usize): void;
 @external("micro", "gemm")

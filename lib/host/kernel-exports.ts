@@ -10,8 +10,6 @@ export interface KernelExports {
   // ---- f32 products over packed panels. `bias`: where sums start, 0 or left out: at zeros. Results lie between `least` and `greatest`; NaN or left
   // out: no limit.
   panelColumns(): number;
-  tileRows(): number;
-  chooseRows(rows: number): void;
   pack(source: number, rowPitch: number, columnPitch: number, depth: number, columns: number, target: number): void;
   gemm(
     rows: number,

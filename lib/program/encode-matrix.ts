@@ -7,14 +7,14 @@ import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_
 import { splitEpilogue } from "./closing";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, LONGEST_TILE_NS, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, evenUnits, LONGEST_TILE_NS, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
 import type { Instruction, Strip, View, Window } from "./types";
 import { collapse, product } from "./views";
 import { isPlain, planarViews, takesWinograd } from "./winograd";
 
 type Of<Op extends Instruction["op"]> = Extract<Instruction, { op: Op }>;
 
-/** Rows and pixels of the kernels' inner blocks: tiles are multiples, so that only the last block is short. */
+/** Rows and pixels of the kernels' inner blocks: tiles are about so many, or a multiple. */
 const ROW_BLOCK = 60;
 /** Above this many bytes of weights a tile keeps to some of the columns, or every tile streams them all. */
 const COLUMN_BYTES = 1 << 19;
@@ -104,7 +104,7 @@ function checkMatmul({ target, a, b, packed, node }: Of<"matmul">): void {
 /** Rows, columns and matrices of one tile. Rows that share a B not packed before stay together, so that every column is packed once. */
 function matmulTiles(m: number, n: number, batches: number, cellNs: number, packed: boolean, weightBytes: number, panel: number): number[] {
   if (!packed && m >= ROW_BLOCK) {
-    const cut = unitsPerTile(m, Math.min(n, UNPACKED_COLUMNS) * cellNs, 4 * ROW_BLOCK);
+    const cut = evenUnits(m, unitsPerTile(m, Math.min(n, UNPACKED_COLUMNS) * cellNs, 4 * ROW_BLOCK));
     const rows = cut * 2 > m ? m : cut;
     const columns = rows < m ? Math.min(n, 4 * UNPACKED_COLUMNS) : unitsPerTile(n, m * cellNs, Math.max(panel, UNPACKED_COLUMNS));
     return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
@@ -114,7 +114,7 @@ function matmulTiles(m: number, n: number, batches: number, cellNs: number, pack
   // A tall matrix is cut by rows, a flat or wide one by columns too; what does not stay in cache of the weights is read once for as many rows as can be.
   const columns = wide ? Math.max(Math.min(n, 64), unitsPerTile(n, Math.min(m, ROW_BLOCK) * cellNs, panel * 4)) : Math.max(n, 1);
   const most = Math.max(1, Math.floor(LONGEST_TILE_NS / (columns * cellNs) / ROW_BLOCK)) * ROW_BLOCK;
-  const rows = wide && streams ? Math.min(m, most) : unitsPerTile(m, columns * cellNs, ROW_BLOCK);
+  const rows = evenUnits(m, wide && streams ? Math.min(m, most) : unitsPerTile(m, columns * cellNs, ROW_BLOCK));
   return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
 }
 
@@ -285,7 +285,8 @@ function directTiles(pixels: number, m: number, k: number, taps: number, mode: C
   const pixelNs = mode === ConvMode.GATHER ? 5 + k * groups * 0.2 : 5 + taps;
   const few = pixels < 8 * ROW_BLOCK && k * m * 4 > COLUMN_BYTES;
   const columns = groups === 1 && few ? unitsPerTile(m, Math.min(pixels, ROW_BLOCK) * cellNs, panel * 4) : Math.max(m, 1);
-  const rows = unitsPerTile(pixels, columns * cellNs + pixelNs, mode === ConvMode.DEPTHWISE ? 4 : ROW_BLOCK);
+  const rowNs = columns * cellNs + pixelNs;
+  const rows = mode === ConvMode.DEPTHWISE ? unitsPerTile(pixels, rowNs, 4) : evenUnits(pixels, unitsPerTile(pixels, rowNs, ROW_BLOCK));
   const tiles = Math.max(1, ceilDiv(pixels, rows) * ceilDiv(m, columns));
   return { rows, columns, tiles, costNs: pixels * (m * cellNs + pixelNs) };
 }

@@ -22,4 +22,9 @@ export function unitsPerTile(units: number, unitNs: number, multiple = 1): numbe
   return rounded >= units ? Math.max(units, 1) : rounded;
 }
 
+/** Of `units`, how many make one tile if all are of about equal size, in place of `perTile` and a short last one: up to a third more. */
+export function evenUnits(units: number, perTile: number): number {
+  return Math.max(1, ceilDiv(units, Math.max(1, Math.ceil(units / perTile - 1 / 3))));
+}
+
 export const ceilDiv = (a: number, b: number): number => Math.floor((a + b - 1) / b);

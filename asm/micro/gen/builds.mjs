@@ -1,6 +1,6 @@
 /**
  * The three builds of the micro module: one source, these numbers. A wider build needs a newer engine; lib/host/kernels.ts chooses.
- * `vectors`: 128-bit vectors per row of a tile. `rows`: rows of a tile; every height from 1 to `rows` exists, so the tuner may choose any of them.
+ * `vectors`: 128-bit vectors per row of a tile. `rows`: rows of the tallest tile; every height from 1 to `rows` exists, for the rows that are left.
  * `strip`, `winograd`, `depthwise`: vectors that those loops work on at once; V8's revectoriser turns 2 of them into one 256-bit register.
  * `sums`: vectors of running sums of a row, enough of them to hide the latency of an addition.
  * `unroll`: steps of k that a tall tile takes per turn of its loop; V8 11.3 spills with more than one.
@@ -14,7 +14,6 @@ export const BUILDS = {
     dot: false,
     vectors: 2,
     rows: 5,
-    preferred: 5,
     unroll: 1,
     strip: 2,
     winograd: 2,
@@ -30,7 +29,6 @@ export const BUILDS = {
     dot: true,
     vectors: 2,
     rows: 6,
-    preferred: 6,
     unroll: 1,
     strip: 4,
     winograd: 2,
@@ -46,7 +44,6 @@ export const BUILDS = {
     dot: true,
     vectors: 4,
     rows: 6,
-    preferred: 6,
     unroll: 4,
     strip: 4,
     winograd: 4,
@@ -66,9 +63,9 @@ export const SCRATCH = {
   SUMS: 1920, // two sets of running sums, at most 8 vectors each
   MOMENTS: 2176, // mean and inverse deviation of at most MOMENT_ROWS rows
   POINTERS: 2304, // row pointers of a block of rows
-  ZEROS: 2752, // the bias of those without one: as many columns as a tile has
-  LIMITS: 2944, // the least and the greatest f32 that the call at hand stores, and the NaN
-  BIAS: 3008, // bias of the last columns, fewer than a panel; behind it the marks of NaN
+  ZEROS: 2816, // the bias of those without one: as many columns as a tile has
+  LIMITS: 3008, // the least and the greatest f32 that the call at hand stores, and the NaN
+  BIAS: 3072, // bias of the last columns, fewer than a panel; behind it the marks of NaN
   PATCH: 4096, // Winograd: a tile of 6 x 6 pixels, its half-done transform, and what comes out of it
   INTEGER: 11264, // rows of bytes widened to 16 bits
   BYTES: 11264 + 65536,

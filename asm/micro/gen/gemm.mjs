@@ -4,7 +4,7 @@ import { dispatcher, tile, tileName } from "./tile.mjs";
 import { times } from "./emit.mjs";
 
 /** Rows whose part of A stays in the second-level cache, and the depth whose panel stays in the first. */
-const BLOCK_ROWS = 96;
+const BLOCK_ROWS = 128;
 const BLOCK_DEPTH = 512;
 
 function tiles(build) {
@@ -65,10 +65,12 @@ function ${name}(rows: u32, c: usize, cPitch: usize, limits: usize): void {
 };
 
 const common = (build) => `
-/** Rows of the next tile: tallest first, but no tile of one row behind a full one where two middle ones do. */
+/** Rows of the next tile: the most, and at the end as few tiles of nearly equal height as can be. Which tile has a row changes no bit of it. */
 @inline
 function heightOf(left: u32, most: u32): u32 {
-  return left >= most << 1 || left == most ? most : left > most ? (left + 1) >> 1 : left;
+  if (left > most * (most - 1)) return most;
+  const tiles = (left + most - 1) / most;
+  return (left + tiles - 1) / tiles;
 }
 
 /** Depth of equal parts that leave the panel in the first-level cache; sums go on over parts, so they do not show in a result. */
@@ -108,9 +110,8 @@ function copyShort(target: usize, source: usize, count: u32): void {
 function edge(rows: u32, columns: u32, table: usize, offset: usize, b: usize, length: usize, c: usize, cPitch: usize, first: u32, bias: usize, limits: usize): void {
   const corner = scratch + ${SCRATCH.EDGE}, ending = scratch + ${SCRATCH.BIAS};
   copyShort(ending, bias, columns);
-  const most = tallest;
   for (let row: u32 = 0; row < rows; ) {
-    const height = heightOf(rows - row, most);
+    const height = heightOf(rows - row, ${build.rows});
     const from = table + (row << 2);
     if (!first) for (let i: u32 = 0; i < height; i++) copyShort(corner + i * ${build.vectors * 16}, c + i * cPitch, columns);
     if (columns <= ${build.vectors * 2}) floatHalfTile(height, first, from, offset, b, length, 0, corner, ${build.vectors * 16}, ending);
@@ -129,12 +130,11 @@ function block(
   const length = <usize>depth * ${build.vectors * 16};
   const biasStep: usize = bias ? ${build.vectors * 16} : 0;
   if (!bias) bias = scratch + ${SCRATCH.ZEROS};
-  const most = tallest;
   let left = columns;
 ${sideBySide(build, 1, build.single)}${sideBySide(build, 2, build.pair)}  while (left >= ${build.vectors * 4}) {
     let at = c;
     for (let row: u32 = 0; row < rows; ) {
-      const height = heightOf(rows - row, most);
+      const height = heightOf(rows - row, ${build.rows});
       floatTile(height, first, table + (row << 2), offset, b, length, 0, at, cPitch, bias);
       at += height * cPitch;
       row += height;
@@ -162,14 +162,6 @@ const exported = (build) => `
 /** Elements of a row of a panel: weights are packed in panels of this many columns. */
 export function panelColumns(): u32 {
   return ${build.vectors * 4};
-}
-/** Tallest tile there is; \`chooseRows\` may take any height from 1 to it without changing a bit of a result. */
-export function tileRows(): u32 {
-  return ${build.rows};
-}
-/** Sets the rows of the tiles of this instance (a core-local register). */
-export function chooseRows(rows: u32): void {
-  tallest = min<u32>(max<u32>(rows, 1), ${build.rows});
 }
 
 /** The depth x columns matrix at \`source\` (bytes between rows and between columns) -> panels [columns / P][depth][P]; missing columns are 0. */
@@ -258,4 +250,4 @@ export function convolve(
 }
 `;
 
-export const gemmSource = (build) => `${tiles(build)}\nlet tallest: u32 = ${build.preferred};\n${common(build)}${exported(build)}`;
+export const gemmSource = (build) => `${tiles(build)}\n${common(build)}${exported(build)}`;
