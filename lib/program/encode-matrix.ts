@@ -23,6 +23,11 @@ const TAP_LIMIT = 3072;
 const GATHER_LIMIT = 4096;
 /** Below this many channels the runs of a kernel row are too short for the micro-kernel: gathered windows make one long run. */
 const GATHER_CHANNELS = 24;
+/**
+ * Patches that a tile of Winograd wants at least: they are the rows of its 36 products, and each tile reads all weights. An image is halved all the
+ * same, so that two cores can share it, unless it is tiny.
+ */
+const WINOGRAD_PATCHES = 24;
 /** Columns of B that a tile packs for itself when nobody packed them before. */
 const UNPACKED_COLUMNS = 64;
 
@@ -297,7 +302,7 @@ function winogradTiles({ dims }: View, inputs: number, epilogueNs: number, panel
   const [down, across] = [ceilDiv(height, 4), ceilDiv(width, 4)];
   // 36 products in place of 144, and transforms that cost about a nanosecond per ten numbers.
   const tileNs = (36 * inputs * outputs) / macsPerNs(panel) + (inputs + outputs) * (panel > 8 ? 4 : 7) + 16 * outputs * (epilogueNs + 0.1);
-  const rows = unitsPerTile(down, across * tileNs);
+  const rows = Math.max(unitsPerTile(down, across * tileNs), Math.min(ceilDiv(WINOGRAD_PATCHES, across), ceilDiv(down, down * across < 16 ? 1 : 2)));
   return { rows, columns: Math.max(outputs, 1), tiles: Math.max(1, samples * ceilDiv(down, rows)), costNs: samples * down * across * tileNs };
 }
 

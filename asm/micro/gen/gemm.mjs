@@ -148,7 +148,7 @@ ${sideBySide(build, 1, build.single)}${sideBySide(build, 2, build.pair)}  while 
   if (left == ${build.vectors * 2}) {
     let at = c;
     for (let row: u32 = 0; row < rows; ) {
-      const height = heightOf(rows - row, most);
+      const height = heightOf(rows - row, ${build.rows});
       floatHalfTile(height, first, table + (row << 2), offset, b, length, 0, at, cPitch, bias);
       at += height * cPitch;
       row += height;
