@@ -1,6 +1,6 @@
 /**
- * layout: the memory order of each value. Convolutions and pools work on channels innermost, save 1 x 1 and one channel per group at a model's border; products are written as they are turned afterwards;
- * elementwise operators keep the order of the operand that has their shape; everything else, and what the caller feeds, is row-major. An order is a
+ * layout: the memory order of each value. Convolutions and pools work on channels innermost, save 1 x 1 and one channel per group at a model's
+ * border; products are written as they are turned afterwards; elementwise operators keep the order of the operand that has their shape; everything else, and what the caller feeds, is row-major. An order is a
  * preference for fresh blobs: lowering copies where an operator needs another one.
  */
 import { type Node, usersOf, type Value } from "../graph/ir";

@@ -111,6 +111,14 @@ function biasStrip(b: Lowering, target: View, bias: Operand): Strip {
   return strip.strip();
 }
 
+function packedWeights(b: Lowering, weights: Operand, group: number, form: "winograd" | "planar" | "direct"): View {
+  if (form === "winograd") {
+    return winogradFilter(b, weights);
+  }
+  const dims = form === "planar" ? planarWeights(weights.dims) : weights.dims;
+  return weights.stored ? packedFilter(b, weights, group, dims) : filterAtRunTime(b, weights.view, group, dims);
+}
+
 export const Conv = defineOp({
   names: { onnx: ["Conv", 22] },
   inputs: ["x", "weights", "bias?"],
@@ -129,27 +137,21 @@ export const Conv = defineOp({
     const { window } = windowOf(x.dims.slice(2), weights.dims.slice(2), attributes, b.what);
     const given = b.converted(x.view, "float32");
     const rowMajor = b.node.outputs[0]!.layout === undefined && x.dtype === "float32" && isDense(given);
+    const filter = (): View => plainFloats(b, weights);
     if (rowMajor && attributes.group === 1 && isPlain(window, 1)) {
-      lowerPlanes(b, given, plainFloats(b, weights), bias && plainFloats(b, bias));
+      lowerPlanes(b, given, filter(), bias && plainFloats(b, bias));
       return;
     }
-    if (rowMajor && takesPlanes(b.target(), given, window, attributes.group)) {
-      b.conv(b.target(), given, plainFloats(b, weights), window, attributes.group, bias && biasStrip(b, b.target(), bias), "planes");
+    if (rowMajor && takesPlanes(b.target(), given, window, attributes.group) && isDense(filter())) {
+      b.conv(b.target(), given, filter(), window, attributes.group, bias && biasStrip(b, b.target(), bias), "planes");
       return;
     }
     const planar = takesPlanar(given, attributes.group);
     const source = planar ? given : b.channelsLast(given);
     b.through("float32", channelsLast(x.dims.length), (target) => {
-      const fixed = weights.stored !== undefined;
-      const winograd = fixed && !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);
-      const dims = planar ? planarWeights(weights.dims) : weights.dims;
-      const packed = winograd
-        ? winogradFilter(b, weights)
-        : fixed
-          ? packedFilter(b, weights, attributes.group, dims)
-          : filterAtRunTime(b, weights.view, attributes.group, dims);
+      const winograd = weights.stored && !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);
       const form = winograd ? "winograd" : planar ? "planar" : "direct";
-      b.conv(target, source, packed, window, attributes.group, bias && biasStrip(b, target, bias), form);
+      b.conv(target, source, packedWeights(b, weights, attributes.group, form), window, attributes.group, bias && biasStrip(b, target, bias), form);
     });
   },
   tolerance: { relative: 1e-5, absolute: 2e-5, why: "f32 sums over taps and channels against float64" },
@@ -167,6 +169,11 @@ export const Conv = defineOp({
     ),
     sample("groups", { x: noise([1, 4, 5, 5]), weights: fixed(noise([6, 2, 3, 3], 2)) }, { attributes: { group: 2 } }),
     sample("depthwise", { x: noise([1, 5, 6, 6]), weights: fixed(noise([5, 1, 3, 3], 2)) }, { attributes: { group: 5, pads: [1, 1, 1, 1] } }),
+    sample(
+      "depthwise, weights at run time",
+      { x: noise([1, 5, 6, 6]), weights: noise([5, 1, 3, 3], 2) },
+      { attributes: { group: 5, pads: [1, 1, 1, 1] } },
+    ),
     sample(
       "depthwise over planes with bias",
       { x: noise([2, 6, 9, 13]), weights: fixed(noise([6, 1, 3, 3], 2)), bias: fixed(noise([6], 3)) },
