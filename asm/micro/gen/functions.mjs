@@ -122,7 +122,7 @@ export function gelu(body, x) {
 /** The tanh form of gelu: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. */
 export function geluTanh(body, x) {
   // Far below zero the rounding of 1 + tanh must not meet a large factor.
-  const half = body.mul(body.call("f32x4.pmax", x, body.constant(-10)), body.constant(0.5));
+  const half = body.mul(body.call("f32x4.pmax", x, body.constant(-5)), body.constant(0.5));
   const cube = body.mul(body.mul(x, x), body.constant(0.044715));
   const inner = body.mul(body.madd(cube, x, x), body.constant(0.7978845608028654));
   return body.madd(half, tanh(body, inner), half);

@@ -2,8 +2,8 @@
 import { SCRATCH } from "./builds.mjs";
 import { madd, times } from "./emit.mjs";
 
-/** Rows of the straight-line form that are worked on at once: they share all but two rows of what they read. */
-const HEIGHTS = [4, 2, 1];
+/** Rows of the straight-line form that are worked on at once: they share two of the four rows that they read. */
+const HEIGHT = 2;
 
 /** Blocks of `step` bytes of a target row, the last one overlapping the one before. */
 const blocks = (lanes, lines) => `  const last = <usize>(columns - ${lanes}) << 2;
@@ -48,24 +48,23 @@ function squareTile(build, rows, vectors) {
     });
   });
   return `
-function plane3r${rows}v${vectors}(source: usize, pitch: usize, weights: usize, start: f32, target: usize, targetPitch: usize, columns: u32): u32 {
+function plane3(source: usize, pitch: usize, weights: usize, start: f32, target: usize, targetPitch: usize, columns: u32): u32 {
 ${opening(vectors)}${blocks(vectors * 4, [...lines, ...closing(rows, vectors)])}${answer(vectors)}}
 `;
 }
 
-/** One row of any window with a step of 1 or 2 along the row. */
-function rowTile(build, step, vectors) {
-  const pixels = (v) =>
-    step === 1 ? `v128.load(q, ${v * 16})` : `v128.shuffle<f32>(v128.load(q, ${v * 32}), v128.load(q, ${v * 32 + 16}), 0, 2, 4, 6)`;
+/** One row of any window with a step of 1 or 2 along the row: other windows, the last row of an odd number, narrow images. */
+function rowTile(build, step) {
+  const pixels = step === 1 ? "v128.load(q)" : "v128.shuffle<f32>(v128.load(q), v128.load(q, 16), 0, 2, 4, 6)";
   const lines = [
     ...splats,
-    ...times(vectors, (v) => `let s0_${v} = z;`),
+    "let s0_0 = z;",
     `let p = source + at * ${step}, w = weights;`,
     "for (let y: u32 = 0; y < height; y++) {",
     "  let q = p;",
     "  for (let x: u32 = 0; x < width; x++) {",
     "    const k = v128.load32_splat(w);",
-    ...times(vectors, (v) => `    s0_${v} = ${madd(build, pixels(v), "k", `s0_${v}`)};`),
+    `    s0_0 = ${madd(build, pixels, "k", "s0_0")};`,
     "    q += across;",
     "    w += 4;",
     "  }",
@@ -73,19 +72,17 @@ function rowTile(build, step, vectors) {
     "}",
   ];
   return `
-function planeRow${step}v${vectors}(
+function planeRow${step}(
   height: u32, width: u32, source: usize, down: usize, across: usize, weights: usize, start: f32, target: usize, columns: u32,
 ): u32 {
-${opening(vectors)}${blocks(vectors * 4, [...lines, ...closing(1, vectors)])}${answer(vectors)}}
+${opening(1)}${blocks(4, [...lines, ...closing(1, 1)])}${answer(1)}}
 `;
 }
 
 export function planesSource(build) {
-  const spans = [...new Set([build.depthwise, 1])];
-  const widest = (call) => (spans.length > 1 ? `columns >= ${spans[0] * 4} ? ${call(spans[0])} : ${call(1)}` : call(1));
-  const square = (rows) => widest((v) => `plane3r${rows}v${v}(source, pitch, weights, start, target, targetPitch, columns)`);
-  const row = (step) => widest((v) => `planeRow${step}v${v}(height, width, source, down, across, weights, start, target, columns)`);
-  const tiles = spans.flatMap((v) => [...HEIGHTS.map((rows) => squareTile(build, rows, v)), rowTile(build, 1, v), rowTile(build, 2, v)]);
+  const wide = build.depthwise * 4;
+  const tiles = [squareTile(build, HEIGHT, build.depthwise), rowTile(build, 1), rowTile(build, 2)];
+  const row = (step) => `planeRow${step}(height, width, source, down, across, weights, start, target, columns)`;
   return `${tiles.join("")}
 /**
  * \`rows\` rows of \`columns\` (at least 4) of one plane. \`source\` is the first tap of the first of them; its rows are \`pitch\` bytes apart and hold their
@@ -98,11 +95,12 @@ export function depthwisePlane(
 ): u32 {
   setLimits(least, greatest);
   let found: u32 = 0;
-  const square = height == 3 && width == 3 && stepY == 1 && stepX == 1 && down == pitch && across == 4;
+  const square = height == 3 && width == 3 && stepY == 1 && stepX == 1 && down == pitch && across == 4 && columns >= ${wide};
   while (rows > 0) {
-    let count: u32 = 1;
-    if (!square) found |= stepX == 1 ? ${row(1)} : ${row(2)};
-${HEIGHTS.map((height) => `    else if (rows >= ${height}) {\n      count = ${height};\n      found |= ${square(height)};\n    }\n`).join("")}    source += count * stepY * pitch;
+    const count: u32 = square && rows >= ${HEIGHT} ? ${HEIGHT} : 1;
+    if (count > 1) found |= plane3(source, pitch, weights, start, target, targetPitch, columns);
+    else found |= stepX == 1 ? ${row(1)} : ${row(2)};
+    source += count * stepY * pitch;
     target += count * targetPitch;
     rows -= count;
   }

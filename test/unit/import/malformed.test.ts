@@ -140,12 +140,12 @@ test("nodes that cannot run as they are, are listed all at once", () => {
     model({
       ...small,
       nodes: [
-        { op: "Conv", inputs: ["x", "v"], outputs: ["a"], name: "first" },
-        { op: "MaxPool", inputs: ["a"], outputs: ["y", "indices"], name: "second", attributes: { kernel_shape: [1n, 1n] } },
-        { op: "ConvTranspose", inputs: ["x", "u"], outputs: ["z"], name: "third" },
+        { op: "Einsum", inputs: ["x", "x", "x"], outputs: ["a"], name: "first", attributes: { equation: "abcd,abcd,abcd->abcd" } },
+        { op: "LRN", inputs: ["x"], outputs: ["b"], name: "second", attributes: { size: 100_001n } },
+        { op: "Conv", inputs: ["v", "u"], outputs: ["c"], name: "third" },
       ],
-      inputs: [...small.inputs!, { name: "v", dims: [2, 1, 3, 3] }, { name: "u", dims: [1, 2, 3, 3] }],
-      outputs: [{ name: "y" }, { name: "z" }, { name: "indices" }],
+      inputs: [...small.inputs!, { name: "v", dtype: "float64", dims: [1, 1, 5, 5] }, { name: "u", dtype: "float64", dims: [1, 1, 3, 3] }],
+      outputs: [{ name: "a" }, { name: "b" }, { name: "c", dtype: "float64" }],
     }),
   );
   expect([error.code, error.failures.map(({ node }) => node)]).toEqual([100024, ["first", "second", "third"]]);
