@@ -37,7 +37,6 @@ function closing(rows, vectors) {
 /** 3 x 3, steps and dilations of 1: a source row is loaded once for all rows of the target that it touches. */
 function squareTile(build, rows, vectors) {
   const lines = [...splats, ...times(rows, (row) => times(vectors, (v) => `let s${row}_${v} = z;`)).flat()];
-  times(9, (tap) => lines.push(`const w${tap} = v128.load32_splat(weights, ${tap * 4});`));
   times(rows + 2, (y) => {
     lines.push(`const q${y} = source + at${y ? ` + pitch * ${y}` : ""};`);
     times(3, (x) => {
@@ -49,7 +48,8 @@ function squareTile(build, rows, vectors) {
   });
   return `
 function plane3(source: usize, pitch: usize, weights: usize, start: f32, target: usize, targetPitch: usize, columns: u32): u32 {
-${opening(vectors)}${blocks(vectors * 4, [...lines, ...closing(rows, vectors)])}${answer(vectors)}}
+${opening(vectors)}${times(9, (tap) => `  const w${tap} = v128.load32_splat(weights, ${tap * 4});`).join("\n")}
+${blocks(vectors * 4, [...lines, ...closing(rows, vectors)])}${answer(vectors)}}
 `;
 }
 
