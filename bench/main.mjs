@@ -28,6 +28,8 @@ const USAGE = `usage: npm run bench -- ${SUITES.join("|")} [options]
 const NOTE_LENGTH = 300;
 const { SingleBar, Presets } = createRequire(import.meta.url)("cli-progress");
 
+class UsageError extends Error {}
+
 function readArguments() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -40,6 +42,7 @@ function readArguments() {
       rounds: { type: "string", default: "7" },
       ours: { type: "boolean", default: false },
       clock: { type: "string", default: "wall" },
+      help: { type: "boolean", default: false },
     },
   });
   const options = {
@@ -49,9 +52,13 @@ function readArguments() {
     threads: Number(values.threads),
     rounds: Number(values.rounds),
   };
+  if (options.help) return options;
   const counts = [options.threads, options.rounds].every((count) => Number.isInteger(count) && count > 0);
   const clock = options.clock === "wall" || (options.clock === "cpu" && options.threads === 1);
-  if (positionals.length !== 1 || !clock || !SUITES.includes(options.suite) || !counts) throw new Error("wrong arguments");
+  if (positionals.length !== 1) throw new UsageError(positionals.length === 0 ? "name a suite" : "one suite at a time");
+  if (!SUITES.includes(options.suite)) throw new UsageError(`there is no suite "${options.suite}"`);
+  if (!counts) throw new UsageError("--threads and --rounds are whole numbers above 0");
+  if (!clock) throw new UsageError("--clock is wall, or cpu with one thread");
   return options;
 }
 
@@ -112,6 +119,10 @@ const RUN = {
 
 async function main() {
   const options = readArguments();
+  if (options.help) {
+    process.stdout.write(`${USAGE}\n`);
+    return;
+  }
   process.env.NPURT_BENCH_CLOCK = options.clock; // for the runners
   const notes = [];
   const context = {
@@ -143,7 +154,7 @@ async function main() {
 }
 
 main().catch((error) => {
-  const usage = error.message === "wrong arguments" || String(error.code).startsWith("ERR_PARSE_ARGS");
+  const usage = error instanceof UsageError || String(error.code).startsWith("ERR_PARSE_ARGS");
   process.stderr.write(usage ? `${error.message}\n${USAGE}\n` : `${error.stack}\n`);
   process.exitCode = usage ? 2 : 1;
 });

@@ -4,7 +4,8 @@
  */
 import { AclError } from "../errors/acl-error";
 
-const INVALID_PARAM = 100000;
+/** Wrong JavaScript types and counts of arguments, which C's compiler or pyACL's binding would refuse. */
+export const INVALID_PARAM = 100000;
 const SHOWN_LENGTH = 40;
 
 /** One argument: its name in texts and docs, its type in words, and the check that returns it as the call wants it. */

@@ -3,11 +3,8 @@
  * its type, and its row in docs/acl.md. There is no other place where a parity call is described.
  */
 import { AclError } from "../errors/acl-error";
-import type { Arg } from "./args";
+import { type Arg, INVALID_PARAM } from "./args";
 import { asAclError, note, SUCCESS } from "./last-error";
-
-/** Wrong JavaScript types and counts of arguments, which C's compiler or pyACL's binding would refuse. */
-const INVALID_PARAM = 100000;
 
 /**
  * What a call returns besides its code:

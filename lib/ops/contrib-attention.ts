@@ -82,6 +82,19 @@ export const sumOf = (g: Expansion, parts: readonly (Value | undefined)[]): Valu
 export const asType =
   (types: readonly ConcreteType[]) =>
   (tensor: Tensor, index: number): Tensor => ({ ...tensor, dtype: types[index]!.dtype, dims: types[index]!.dims });
+
+/** ONNX's Attention over heads; of what it gives, the sums with their heads side by side again, and the keys and values to come, where they are wanted. */
+export function attended(
+  g: Expansion,
+  operands: readonly (Value | undefined)[],
+  attributes: Parameters<Expansion["calls"]>[3],
+): (Value | undefined)[] {
+  const [sums, keys, values] = g.calls(3, "Attention", operands, attributes) as [Value, Value, Value];
+  const [batch, heads, length, size] = sums.dims as [number, number, number, number];
+  const y = g.reshape(g.transpose(sums, [0, 2, 1, 3]), [batch, length, heads * size]);
+  return [y, g.has(1) ? keys : undefined, g.has(2) ? values : undefined];
+}
+
 export const scaleOf = (scale: number): number | undefined => (scale === 0 ? undefined : scale);
 
 const MASKED = { num_heads: int(1), scale: float(0), unidirectional: int(0), mask_filter_value: float(HIDDEN) } as const;
@@ -252,10 +265,7 @@ export const MultiHeadAttention = defineOp({
     const [query, key, value] = [heads(q, 0), heads(k, width), heads(v, 2 * width)];
     const total = Number(key.dims![2]) + Number(pastKey?.dims?.[2] ?? 0);
     const added = sumOf(g, [mask && hiding(g, mask, q.dims![0] as number, total, mask_filter_value), scores && g.cast(scores, "float32")]);
-    const outputs = g.calls(3, "Attention", [query, key, value, added, pastKey, pastValue], { is_causal: unidirectional, scale: scaleOf(scale) });
-    const [batch, , length, size] = outputs[0]!.dims as [number, number, number, number];
-    const y = g.reshape(g.transpose(outputs[0]!, [0, 2, 1, 3]), [batch, length, num_heads * size]);
-    return [y, g.has(1) ? outputs[1] : undefined, g.has(2) ? outputs[2] : undefined];
+    return attended(g, [query, key, value, added, pastKey, pastValue], { is_causal: unidirectional, scale: scaleOf(scale) });
   },
   tolerance: CLOSE,
   samples: () => [

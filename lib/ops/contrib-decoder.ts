@@ -6,7 +6,7 @@ import { decode, type Tensor } from "../graph/tensor";
 import { requireDtype } from "./arithmetic";
 import { RotaryEmbedding as StandardRotary } from "./attention";
 import { CLOSE, CONTRIB } from "./contrib";
-import { asType, attend, joined, make, parted, read, scaleOf, sumOf } from "./contrib-attention";
+import { asType, attend, attended, joined, make, parted, read, scaleOf, sumOf } from "./contrib-attention";
 import { defineOp, float, int } from "./define";
 import { multiply } from "./matmul";
 import { fixed, noise, rejects, sample, values } from "./sample";
@@ -88,9 +88,7 @@ export const GroupQueryAttention = defineOp({
     const mask = sumOf(g, [hidden, scores && g.cast(scores, "float32")])!;
     const past = before > 0 ? [pastKey, pastValue] : [undefined, undefined];
     const operands = [heads(q, given.num_heads, true), heads(k, given.kv_num_heads, true), heads(v, given.kv_num_heads, false)];
-    const outputs = g.calls(3, "Attention", [...operands, mask, ...past], { is_causal: 1, scale: scaleOf(given.scale), softcap: given.softcap });
-    const y = g.reshape(g.transpose(outputs[0]!, [0, 2, 1, 3]), [batch, rows, (outputs[0]!.dims![3] as number) * given.num_heads]);
-    return [y, g.has(1) ? outputs[1] : undefined, g.has(2) ? outputs[2] : undefined];
+    return attended(g, [...operands, mask, ...past], { is_causal: 1, scale: scaleOf(given.scale), softcap: given.softcap });
   },
   tolerance: CLOSE,
   samples: () => [

@@ -16,7 +16,7 @@ import { erf } from "./unary";
 export const CONTRIB = "com.microsoft";
 export const CLOSE: Tolerance = { relative: 2e-5, absolute: 1e-5, why: "f32 sums and functions against float64" };
 
-interface Bent {
+interface Activation {
   readonly name: string;
   readonly bias: "none" | "optional" | "required";
   readonly real: (x: number, alpha: number) => number;
@@ -25,7 +25,7 @@ interface Bent {
 }
 
 /** An activation of x, or of x and a bias along its last axis. */
-function bent({ name, bias, real, expand, alpha }: Bent): AnyOp {
+function activated({ name, bias, real, expand, alpha }: Activation): AnyOp {
   const shifts = bias !== "none";
   const withBias = (): Sample => sample("a bias", { x: noise([2, 3, 8]), bias: fixed(noise([8], 2)) });
   return defineOp({
@@ -52,10 +52,10 @@ const exact = (x: number): number => 0.5 * x * (1 + erf(x * Math.SQRT1_2));
 const byTanh = (x: number): number => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 const gelu = (approximate: "none" | "tanh") => (g: Expansion, x: Value) => g.call("Gelu", [x], { approximate });
 
-export const Gelu = bent({ name: "Gelu", bias: "none", real: exact, expand: gelu("none") });
-export const BiasGelu = bent({ name: "BiasGelu", bias: "required", real: exact, expand: gelu("none") });
-export const FastGelu = bent({ name: "FastGelu", bias: "optional", real: byTanh, expand: gelu("tanh") });
-export const QuickGelu = bent({
+export const Gelu = activated({ name: "Gelu", bias: "none", real: exact, expand: gelu("none") });
+export const BiasGelu = activated({ name: "BiasGelu", bias: "required", real: exact, expand: gelu("none") });
+export const FastGelu = activated({ name: "FastGelu", bias: "optional", real: byTanh, expand: gelu("tanh") });
+export const QuickGelu = activated({
   name: "QuickGelu",
   bias: "none",
   alpha: 1.702,

@@ -7,13 +7,9 @@ import { requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, ints } from "./define";
 import type { Expansion } from "./expansion";
 import { fixed, noise, positive, ramp, rejects, sample } from "./sample";
-import { windowOf } from "./window";
+import { type WindowAttributes, windowOf } from "./window";
 
-interface Given {
-  readonly kernel_shape: readonly number[] | undefined;
-  readonly strides: readonly number[] | undefined;
-  readonly dilations: readonly number[] | undefined;
-  readonly pads: readonly number[] | undefined;
+interface Given extends Omit<WindowAttributes, "auto_pad"> {
   readonly group: number;
   readonly offset_group: number;
 }
@@ -21,7 +17,7 @@ const windowFor = (x: readonly number[], w: readonly number[], given: Given, nod
   windowOf(x.slice(2), w.slice(2), { ...given, auto_pad: "NOTSET" }, node);
 
 /** Where tap `tap` of output `place` stands before it is moved: [down, across]. */
-function stand(given: ReturnType<typeof windowFor>, tap: number, place: number): [number, number] {
+function tapPosition(given: ReturnType<typeof windowFor>, tap: number, place: number): [number, number] {
   const { kernel, strides, dilations, padsBegin } = given.window;
   const [across, width] = [given.dims[1] as number, kernel[1]!];
   const at = [Math.floor(place / across), place % across];
@@ -29,8 +25,8 @@ function stand(given: ReturnType<typeof windowFor>, tap: number, place: number):
   return [0, 1].map((axis) => at[axis]! * strides[axis]! - padsBegin[axis]! + k[axis]! * dilations[axis]!) as [number, number];
 }
 
-/** A picture between its pixels; what lies outside is 0. */
-function between(plane: (row: number, column: number) => number, down: number, across: number): number {
+/** A plane between its pixels; what lies outside is 0. */
+function bilinear(plane: (row: number, column: number) => number, down: number, across: number): number {
   const [row, column] = [Math.floor(down), Math.floor(across)];
   const [b, r] = [down - row, across - column];
   return (
@@ -61,10 +57,10 @@ function reference(
       const plane = (row: number, column: number): number =>
         row < 0 || row >= height || column < 0 || column >= width ? 0 : Number(x.data[((n * channels + channel) * height + row) * width + column]);
       for (let tap = 0; tap < taps; tap++) {
-        const [down, across] = stand(window, tap, p);
+        const [down, across] = tapPosition(window, tap, p);
         const moved = [0, 1].map((axis) => Number(offset.data[((own * taps + tap) * 2 + axis) * places + p])) as [number, number];
         const weight = Number(w.data[(m * perGroup + c) * taps + tap]) * (mask ? Number(mask.data[(own * taps + tap) * places + p]) : 1);
-        sum += weight * between(plane, down + moved[0], across + moved[1]);
+        sum += weight * bilinear(plane, down + moved[0], across + moved[1]);
       }
     }
     data[i] = roundTo(out.dtype, sum);
@@ -77,7 +73,7 @@ function sampled(g: Expansion, x: Value, offset: Value, mask: Value | undefined,
   const [batch, channels, height, width] = x.dims as [number, number, number, number];
   const [taps, places] = [sizeOf(window.window.kernel), sizeOf(window.dims as number[])];
   const groups = given.offset_group;
-  const starts = Array.from({ length: taps * places }, (_, i) => stand(window, Math.floor(i / places), i % places));
+  const starts = Array.from({ length: taps * places }, (_, i) => tapPosition(window, Math.floor(i / places), i % places));
   // Sides of a power of two (zeros are what lies outside anyway): then coordinates go there and back without rounding.
   const [high, wide] = [height, width].map((size) => 2 ** Math.ceil(Math.log2(Math.max(1, size)))) as [number, number];
   const along = (axis: 0 | 1, size: number): Value => {

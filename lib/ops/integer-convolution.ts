@@ -3,23 +3,13 @@
  * they are summed. Where a sum may become larger, it is made of parts that do not, which are added in int32.
  */
 import { AclError } from "../errors/acl-error";
-import type { DtypeName } from "../graph/dtype";
 import type { Value } from "../graph/ir";
 import { decode, sizeOf, type Tensor } from "../graph/tensor";
 import type { Expansion } from "./expansion";
-
-/** Whole numbers below are exact in float32. */
-const EXACT = 2 ** 24;
+import { EXACT, reach } from "./integer-product";
 
 const numbers = ({ data }: Tensor): number[] => Array.from(data as ArrayLike<number | bigint>, Number);
-const range = (dtype: DtypeName): [number, number] => (dtype === "int8" ? [-128, 127] : [0, 255]);
-
-/** The largest magnitude of an element less its zero point. */
-function reach(dtype: DtypeName, zero: Value | undefined): number {
-  const [low, high] = range(dtype);
-  const zeros = !zero ? [0] : zero.constant ? numbers(decode(zero.constant)) : range(zero.dtype!);
-  return zeros.reduce((most, z) => Math.max(most, high - z, z - low), 0);
-}
+const pointsOf = (zero: Value | undefined): readonly number[] | undefined => (!zero ? [0] : zero.constant && numbers(decode(zero.constant)));
 
 /** `of` less its zero point, in float32; nothing is done for a zero point of 0. */
 function moved(g: Expansion, of: Value, zero: Value | undefined, dims: readonly number[]): Value {
@@ -37,7 +27,7 @@ export function wholeConv(g: Expansion, x: Value, w: Value, x0: Value | undefine
   const known = weights.constant && numbers(decode(weights.constant));
   const sums =
     known && Array.from({ length: w.dims![0] as number }, (_, m) => known.slice(m * taps, (m + 1) * taps).reduce((sum, v) => sum + Math.abs(v), 0));
-  const largest = sums ? sums.reduce((a, b) => Math.max(a, b), 1) : taps * reach(w.dtype!, w0);
+  const largest = sums ? sums.reduce((a, b) => Math.max(a, b), 1) : taps * reach(w.dtype!, pointsOf(w0));
   const conv = (of: Value): Value => g.cast(g.call("Conv", [of, weights], attributes as never), "int32");
   // Digits of a base whose sums are exact, the lowest first; rounded down, also below zero, a digit is 0 to base - 1.
   const base = 2 ** Math.floor(Math.log2((EXACT - 1) / largest));
@@ -45,7 +35,7 @@ export function wholeConv(g: Expansion, x: Value, w: Value, x0: Value | undefine
     throw new AclError(100024, `${g.what}: ${taps} products of 8-bit integers are more than one sum can have`);
   }
   const scaled = (sum: Value, by: number): Value => (by === 1 ? sum : g.call("Mul", [sum, g.scalar(by, "int32")]));
-  let [rest, most, scale] = [source, reach(x.dtype!, x0), 1];
+  let [rest, most, scale] = [source, reach(x.dtype!, pointsOf(x0)), 1];
   const parts: Value[] = [];
   for (; most * largest >= EXACT; most = Math.ceil(most / base), scale *= base) {
     const high = g.call("Floor", [g.call("Div", [rest, g.scalar(base)])]);

@@ -2,13 +2,15 @@
  * Products of 8-bit integers by way of float32, which holds every whole number up to 2^24: runs of k whose sums cannot pass it are multiplied as floats,
  * exactly and at the speed of floats, and added up in int32.
  */
+import type { DtypeName } from "../graph/dtype";
 import { decode, type Stored } from "../graph/tensor";
 import { packedMatmulSize, packMatmul } from "../program/pack";
 import type { View } from "../program/types";
 import { keyOf, type Lowering, type Operand } from "./lowering";
 import { broadcastView, reshapeView, sliceView } from "./views";
 
-const EXACT = 2 ** 24;
+/** Whole numbers up to it are exact in float32, in whatever order they are summed. */
+export const EXACT = 2 ** 24;
 /** Operands of one addition: a strip takes six. */
 const TERMS = 6;
 
@@ -16,12 +18,14 @@ const TERMS = 6;
 export const zeroDims = (zero: { readonly dims: readonly number[] }, rows: boolean): readonly number[] =>
   rows && zero.dims.length === 1 && zero.dims[0] !== 1 ? [zero.dims[0]!, 1] : zero.dims;
 
-/** Greatest distance of an element from its zero point. */
-function reach({ dtype }: Operand, zero: Operand | undefined): number {
+/** Greatest distance of an 8-bit element from its zero point; `points` undefined: it may be any. */
+export function reach(dtype: DtypeName, points: readonly number[] | undefined): number {
   const [low, high] = dtype === "int8" ? [-128, 127] : [0, 255];
-  const points = zero === undefined ? [0] : zero.constant ? Array.from(zero.constant.data as ArrayLike<number>, Number) : [low, high];
-  return points.reduce((most, point) => Math.max(most, point - low, high - point), 1);
+  return (points ?? [low, high]).reduce((most, point) => Math.max(most, point - low, high - point), 1);
 }
+
+const pointsOf = (zero: Operand | undefined): readonly number[] | undefined =>
+  zero === undefined ? [0] : zero.constant && Array.from(zero.constant.data as ArrayLike<number>, Number);
 
 /** The elements less their zero points. */
 function centred(b: Lowering, of: Operand, zero: Operand | undefined, rows: boolean): View {
@@ -56,7 +60,7 @@ export function lowerIntegerProduct(b: Lowering, a: Operand, right: Operand, aZe
   const batch = target.dims.slice(0, -2);
   const spread = (view: View): View => broadcastView(view, [...batch, ...view.dims.slice(-2)]);
   const k = a.dims[a.dims.length - 1]!;
-  const most = Math.floor(EXACT / (reach(a, aZero) * reach(right, bZero)));
+  const most = Math.floor(EXACT / (reach(a.dtype, pointsOf(aZero)) * reach(right.dtype, pointsOf(bZero))));
   const packed =
     right.stored !== undefined && right.dims.length === 2 && (bZero === undefined || (bZero.stored !== undefined && bZero.dims.length < 2));
   const left = centred(b, a, aZero, true);

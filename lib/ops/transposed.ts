@@ -13,15 +13,11 @@ import { filterAtRunTime, packedFilter } from "./packing";
 import { fixed, noise, ramp, rejects, sample } from "./sample";
 import { StripBuilder } from "./strip-builder";
 import { channelsLast, permuteView, reshapeView, sliceView } from "./views";
+import type { WindowAttributes } from "./window";
 
-interface Given {
-  readonly kernel_shape: readonly number[] | undefined;
-  readonly strides: readonly number[] | undefined;
-  readonly dilations: readonly number[] | undefined;
-  readonly pads: readonly number[] | undefined;
+interface Given extends WindowAttributes {
   readonly output_padding: readonly number[] | undefined;
   readonly output_shape: readonly number[] | undefined;
-  readonly auto_pad: string;
   readonly group: number;
 }
 interface Geometry {

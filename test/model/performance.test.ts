@@ -61,10 +61,21 @@ test("reports of two machines do not mix, and none make no page", () => {
 });
 
 test("the bench says what it does with wrong arguments", () => {
-  for (const args of [[], ["nothing"], ["model", "--threads", "0"], ["model", "--threads", "2", "--clock", "cpu"]]) {
-    const { status, stderr } = spawnSync(process.execPath, [path.join(ROOT, "bench/main.mjs"), ...args], { encoding: "utf8" });
+  const bench = (...args: string[]) => spawnSync(process.execPath, [path.join(ROOT, "bench/main.mjs"), ...args], { encoding: "utf8" });
+  const wrong: [args: string[], why: RegExp][] = [
+    [[], /name a suite/],
+    [["nothing"], /no suite "nothing"/],
+    [["model", "task"], /one suite/],
+    [["model", "--threads", "0"], /--threads/],
+    [["model", "--threads", "2", "--clock", "cpu"], /--clock/],
+    [["model", "--thread", "2"], /--thread/],
+  ];
+  for (const [args, why] of wrong) {
+    const { status, stderr } = bench(...args);
     expect({ status, usage: stderr.includes("usage: npm run bench") }).toEqual({ status: 2, usage: true });
+    expect(stderr.split("usage:")[0]).toMatch(why);
   }
+  expect(bench("--help")).toMatchObject({ status: 0, stdout: expect.stringContaining("usage: npm run bench") });
 });
 
 test("the naive form of a generated model is listed by the catalogue", () => {
