@@ -1,6 +1,5 @@
 /** Launches that may still fail: what exception callbacks tell of the function and its arguments. Known to the thread that launched. */
 import type { AclDevice } from "./devices";
-import type { AclStream } from "./streams";
 
 export interface KnownLaunch {
   /** Handle of the function. */
@@ -21,7 +20,7 @@ const launches = new Map<AclDevice, Map<number, KnownLaunch>>();
 
 const keyOf = (stream: number, sequence: number): number => stream * SEQUENCES + (sequence % SEQUENCES);
 
-export function noteLaunch({ device, index }: AclStream, sequence: number, launch: KnownLaunch): void {
+export function noteLaunch({ device, index }: { readonly device: AclDevice; readonly index: number }, sequence: number, launch: KnownLaunch): void {
   const known = launches.get(device) ?? new Map<number, KnownLaunch>();
   launches.set(device, known);
   known.set(keyOf(index, sequence), launch);

@@ -28,3 +28,27 @@ export function nonNegativeInteger(name: string): (text: string) => number {
     return value;
   };
 }
+
+/** What commander makes of the options of each command. */
+export interface DeviceFlags {
+  readonly driver: "threads" | "sim" | "inline";
+  readonly cores?: number;
+}
+
+export interface RunFlags extends DeviceFlags {
+  readonly input?: readonly Assignment[];
+  readonly dim?: readonly Assignment[];
+  readonly output?: readonly Assignment[];
+  readonly repeat: number;
+  readonly seed: number;
+  readonly json?: boolean;
+}
+
+export interface InspectFlags {
+  readonly dim?: readonly Assignment[];
+  readonly json?: boolean;
+}
+
+export interface ReplFlags extends DeviceFlags {
+  readonly interactive?: boolean;
+}

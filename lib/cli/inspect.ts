@@ -4,7 +4,7 @@ import { disassemble } from "../program/disassemble";
 import { shapesOf } from "./feeds";
 import { readModel } from "./model";
 import { formatBytes, print, printJson, table } from "./output";
-import type { InspectFlags } from "./program";
+import type { InspectFlags } from "./arguments";
 
 /** A model of this size takes more than a second to compile. */
 const SLOW_BYTES = 16 * 2 ** 20;

@@ -1,29 +1,6 @@
 /** The commands and their options. A command's own file is loaded only when it is called. */
 import { Command, Option } from "commander";
-import { type Assignment, assignments, nonNegativeInteger, positiveInteger } from "./arguments";
-
-export interface DeviceFlags {
-  readonly driver: "threads" | "sim" | "inline";
-  readonly cores?: number;
-}
-
-export interface RunFlags extends DeviceFlags {
-  readonly input?: readonly Assignment[];
-  readonly dim?: readonly Assignment[];
-  readonly output?: readonly Assignment[];
-  readonly repeat: number;
-  readonly seed: number;
-  readonly json?: boolean;
-}
-
-export interface InspectFlags {
-  readonly dim?: readonly Assignment[];
-  readonly json?: boolean;
-}
-
-export interface ReplFlags extends DeviceFlags {
-  readonly interactive?: boolean;
-}
+import { assignments, type InspectFlags, nonNegativeInteger, positiveInteger, type ReplFlags, type RunFlags } from "./arguments";
 
 export function createProgram(): Command {
   const program = new Command("npurt")

@@ -11,7 +11,7 @@ import { rt } from "../acl/rt";
 import * as npurt from "../index";
 import { openDevices } from "../runtime/device-core";
 import { formatBytes, print } from "./output";
-import type { ReplFlags } from "./program";
+import type { ReplFlags } from "./arguments";
 import { devicesView, memoryView, programsView, streamsView } from "./views";
 
 /** The devices of npurt/acl are numbered from 0 up; this one is out of their way. */

@@ -3,7 +3,7 @@ import { Device, Executor, type LoadOptions, type Tensor } from "../index";
 import { makeFeeds, writeTensor } from "./feeds";
 import { checkOutputNames, dimsOf, readModel } from "./model";
 import { formatBytes, formatMs, print, printJson, quantile, table } from "./output";
-import type { RunFlags } from "./program";
+import type { RunFlags } from "./arguments";
 import { Progress } from "./progress";
 
 interface Times {

@@ -5,7 +5,7 @@ import { DTYPES } from "../graph/dtype";
 import type { Value } from "../graph/ir";
 import { sizeOf } from "../graph/tensor";
 import type { ImportedModel } from "../import/onnx/model";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 import type { ModelInfo, ValueInfo } from "./types";
 
 /** Metadata as the file declares it: names stay where the model leaves a dim open. */

@@ -1,7 +1,7 @@
 /** dead: removes nodes that no output depends on, and forgets outputs that nobody reads. */
 import type { Graph, Value } from "../graph/ir";
 import { graphsOf, isControl } from "./control";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 
 export function removeDeadNodes({ graph }: CompileState): void {
   prune(graph);

@@ -3,7 +3,7 @@ import { formatDims } from "../graph/dims";
 import { printGraph } from "../graph/text";
 import type { Instruction, Strip, View } from "../program/types";
 import { runPipeline } from "./pipeline";
-import type { MemoryPlan } from "./plan";
+import type { MemoryPlan } from "./state";
 import type { CompileOptions, ModelInfo } from "./types";
 
 export interface Description {

@@ -6,7 +6,7 @@ import { DTYPES } from "../graph/dtype";
 import { extentOf, reshapeView, sameLayout } from "../ops/views";
 import type { Blob, Instruction, View } from "../program/types";
 import { accesses, overlaps, readsOf, writesOf } from "./operands";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 
 type Copy = Extract<Instruction, { readonly op: "copy" }>;
 /** Where a view of the copied blob lies in the target. */

@@ -5,7 +5,7 @@ import { sizeOf } from "../graph/tensor";
 import { encode } from "../program/encode";
 import { readsOf } from "./operands";
 import { aligned } from "./plan";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 import type { DataSegment, Port } from "./types";
 
 export function encodeProgram(state: CompileState): void {

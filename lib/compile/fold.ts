@@ -3,7 +3,7 @@ import { type Graph, type Node, usersOf, type Value } from "../graph/ir";
 import { decode, encode, type Tensor } from "../graph/tensor";
 import { isControl } from "./control";
 import { resolve } from "./infer";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 
 export function foldNormalizations({ graph }: CompileState): void {
   const users = usersOf(graph);

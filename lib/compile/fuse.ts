@@ -7,7 +7,7 @@ import { DTYPES } from "../graph/dtype";
 import { reshapeView, sameLayout } from "../ops/views";
 import type { Blob, Instruction, Strip, StripValue, View } from "../program/types";
 import { accesses, readsOf, writesOf } from "./operands";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 
 /** Bounds of one strip program: its operands and temporaries have to share the registers of a core. */
 const MOST_INPUTS = 6;

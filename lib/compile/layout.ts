@@ -7,7 +7,7 @@ import { type Node, usersOf, type Value } from "../graph/ir";
 import { findOp } from "../ops/registry";
 import { channelsLast } from "../ops/views";
 import { plainNodes } from "./control";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 
 export function chooseLayouts({ graph }: CompileState): void {
   const users = usersOf(graph);

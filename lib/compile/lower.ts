@@ -9,7 +9,7 @@ import { LoweredProgram, Lowering, Operand } from "../ops/lowering";
 import { dense } from "../ops/views";
 import { isControl, lowerControl } from "./control";
 import { resolve } from "./infer";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 
 const UNSUPPORTED = 100024;
 

@@ -4,7 +4,7 @@
  */
 import { type Graph, isGraph, type Node, usersOf, type Value } from "../graph/ir";
 import { decode, encode, sizeOf } from "../graph/tensor";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 
 export function replacePatterns({ graph }: CompileState): void {
   const found = new Patterns(graph);

@@ -1,11 +1,8 @@
 /** The compiler as a list of passes over one state. A pass that breaks the graph is caught by the verifier right after it. */
 import { AclError } from "../errors/acl-error";
 import { internal } from "../errors/make";
-import type { Graph } from "../graph/ir";
 import { verifyGraph } from "../graph/verify";
 import { importOnnx } from "../import/onnx/model";
-import type { LoweredProgram } from "../ops/lowering";
-import type { Instruction } from "../program/types";
 import { bindShapes, completeOutputs, modelInfo } from "./bind";
 import { removeDeadNodes } from "./dead";
 import { elideCopies } from "./elide";
@@ -17,20 +14,10 @@ import { inferGraph } from "./infer";
 import { chooseLayouts } from "./layout";
 import { lowerGraph } from "./lower";
 import { replacePatterns } from "./patterns";
-import { type MemoryPlan, planMemory } from "./plan";
+import { planMemory } from "./plan";
 import { scheduleRegions } from "./schedule";
-import type { CompiledProgram, CompileOptions, CompileResult, DataSegment, ModelInfo } from "./types";
-
-export interface CompileState {
-  readonly options: CompileOptions;
-  info: ModelInfo;
-  readonly graph: Graph;
-  program?: LoweredProgram;
-  regions?: readonly (readonly Instruction[])[];
-  plan?: MemoryPlan;
-  data?: { readonly segments: readonly DataSegment[]; readonly end: number };
-  compiled?: CompiledProgram;
-}
+import type { CompileState } from "./state";
+import type { CompileOptions, CompileResult } from "./types";
 
 export interface Pass {
   readonly name: string;

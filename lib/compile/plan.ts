@@ -8,25 +8,9 @@ import { DTYPES } from "../graph/dtype";
 import { sameLayout } from "../ops/views";
 import type { Blob, Instruction, View } from "../program/types";
 import { readsOf, writesOf } from "./operands";
-import type { CompileState } from "./pipeline";
+import type { CompileState, Placement } from "./state";
 
 export const ALIGNMENT = 64;
-
-/** One run of arena bytes: a blob, and those that reuse its bytes in place. */
-export interface Placement {
-  readonly blobs: readonly Blob[];
-  readonly sizeBytes: number;
-  /** Regions, both included. */
-  readonly first: number;
-  readonly last: number;
-  readonly offsetBytes: number;
-}
-export interface MemoryPlan {
-  readonly arenaBytes: number;
-  /** The most bytes that live at one time: no plan can need less. */
-  readonly largestLiveBytes: number;
-  readonly placements: readonly Placement[];
-}
 
 /** A run of bytes that has no place yet. */
 export interface Lifetime {

@@ -4,7 +4,7 @@
  */
 import type { Instruction, View } from "../program/types";
 import { overlaps, readsOf, writesOf } from "./operands";
-import type { CompileState } from "./pipeline";
+import type { CompileState } from "./state";
 
 export function scheduleRegions(state: CompileState): void {
   state.regions = regionsOf(state.program!.instructions);

@@ -1,5 +1,5 @@
 /** Codes 2xxxxx to 5xxxxx: resources, business state, device and internal errors. Rows as in codes-user.ts. */
-import type { ErrorRow } from "./table";
+import type { ErrorRow } from "./row";
 
 const FREE = "Release what is not needed, or ask for less.";
 const REPORT = "Report it with the message and the fault record.";

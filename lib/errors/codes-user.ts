@@ -1,5 +1,5 @@
 /** Codes 1xxxxx: the caller or the environment can put it right. One row per code: number, name, text code, text, reason, solution. */
-import type { ErrorRow } from "./table";
+import type { ErrorRow } from "./row";
 
 const HANDLE = "Pass a handle that is live and belongs here.";
 const ORDER = "Follow the call order of the API.";

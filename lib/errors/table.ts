@@ -9,9 +9,6 @@ export interface ErrorEntry {
   readonly solution: string;
 }
 
-/** code, name without "Error", text code, text, reason, solution */
-export type ErrorRow = readonly [number, string, string, string, string, string];
-
 let byCode: ReadonlyMap<number, ErrorEntry> | undefined;
 
 /** The rows are loaded with the first error: a process without one never reads them. */
