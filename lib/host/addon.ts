@@ -37,12 +37,24 @@ export interface Addon {
   closeWaker(token: number): void;
 }
 
-let loaded: { readonly addon: Addon | undefined; readonly why: string } | undefined;
+interface Loaded {
+  readonly addon: Addon | undefined;
+  readonly file?: string;
+  readonly why: string;
+}
+
+let loaded: Loaded | undefined;
 
 /** The addon, or undefined where it is switched off, absent or broken. Never throws; tries once per thread. */
 export function loadAddon(): Addon | undefined {
   loaded ??= tryLoad();
   return loaded.addon;
+}
+
+/** The binary, for threads that load it themselves; undefined where `loadAddon` is. */
+export function addonFile(): string | undefined {
+  loadAddon();
+  return loaded?.file;
 }
 
 /** Why there is no addon; empty when there is one. For `npurt doctor` and `device.info()`. */
@@ -51,7 +63,7 @@ export function addonAbsence(): string {
   return loaded?.why ?? "";
 }
 
-function tryLoad(): { addon: Addon | undefined; why: string } {
+function tryLoad(): Loaded {
   if (process.env["NPURT_ADDON"] === "0") return { addon: undefined, why: "switched off by NPURT_ADDON=0" };
   let file: string;
   try {
@@ -62,7 +74,7 @@ function tryLoad(): { addon: Addon | undefined; why: string } {
   }
   try {
     const addon = require(file) as Addon;
-    if (addon.version === VERSION) return { addon, why: "" };
+    if (addon.version === VERSION) return { addon, file, why: "" };
     return broken(file, `it has version ${addon.version}, this npurt needs ${VERSION}`);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ERR_DLOPEN_DISABLED") {
@@ -73,7 +85,7 @@ function tryLoad(): { addon: Addon | undefined; why: string } {
 }
 
 /** A binary that is there but cannot be used deserves one warning per process; npurt goes on without it. */
-function broken(file: string, reason: string): { addon: undefined; why: string } {
+function broken(file: string, reason: string): Loaded {
   const why = `${file} cannot be used: ${reason}`;
   const { isMainThread } = require("node:worker_threads") as typeof import("node:worker_threads");
   if (isMainThread) {

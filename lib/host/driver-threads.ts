@@ -1,12 +1,14 @@
 /** threads: one worker per core over the shared memory. The host sleeps on HOST_BELL, cores on BELL. */
 import type { Worker } from "node:worker_threads";
 import { AclError } from "../errors/acl-error";
+import { addonFile } from "./addon";
 import { type Driver, LONGEST_TIMER_MS } from "./driver";
 import { birth } from "./host-threads";
 import { Core, CoreState, type DeviceState, Header, Layout, SCRATCH_BYTES } from "./layout";
 import type { Machine } from "./machine";
 import { adoptCoreKernels, coreKernels, moduleNow } from "./kernels";
 import { coreModule, wallClock } from "./module";
+import { cpuPerCore } from "./topology";
 import { OTHER_TRAP, TRAPS } from "./traps";
 import { Watchdog } from "./watchdog";
 import { CORE_BODY, type CoreBoot } from "./worker-body";
@@ -108,6 +110,7 @@ export class ThreadsDriver implements Driver {
   }
 
   #boot(seat: Seat): Promise<void> {
+    const [addon, cpus] = [addonFile(), cpuPerCore(this.#count)];
     const workerData: CoreBoot = {
       module: coreModule(),
       kernels: moduleNow(this.#machine.kernels),
@@ -115,6 +118,7 @@ export class ThreadsDriver implements Driver {
       memory: this.#machine.memory,
       core: seat.core,
       spinUs: this.#spinUs,
+      pin: addon !== undefined && cpus !== undefined ? { addon, cpu: cpus[seat.core]! } : undefined,
       traps: TRAPS,
       otherTrap: OTHER_TRAP,
     };

@@ -25,6 +25,15 @@ export function pinThread(cpus: readonly number[]): boolean {
   return loadAddon()?.setAffinity(cpus) === 0;
 }
 
+/**
+ * The CPU of each of `cores` cores where there are exactly as many CPUs, else undefined. Left alone, two cores that wake each other tend to end up behind
+ * one another on one CPU when anything else runs; with CPUs to spare the system finds an idle one.
+ */
+export function cpuPerCore(cores: number, root = "/"): readonly number[] | undefined {
+  const cpus = allowedCpus(root);
+  return cores > 1 && cpus?.length === cores ? cpus : undefined;
+}
+
 /** The system's id of the calling thread, 0 where there is none. */
 export function threadId(): number {
   const addon = loadAddon();

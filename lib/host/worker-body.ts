@@ -18,6 +18,8 @@ export interface CoreBoot {
   readonly memory: WebAssembly.Memory;
   readonly core: number;
   readonly spinUs: number;
+  /** The addon's binary and the CPU that this core keeps to. */
+  readonly pin: { readonly addon: string; readonly cpu: number } | undefined;
   /** See TRAPS in traps.ts. */
   readonly traps: readonly (readonly [string, number, number])[];
   readonly otherTrap: readonly [number, number];
@@ -51,6 +53,7 @@ try {
   Atomics.store(new Int32Array(d.memory.buffer), ${Layout.CORES >> 2} + d.core * ${Core.SIZE >> 2} + ${Core.TID >> 2}, tid);
   const os = require("node:os");
   os.setPriority(tid, Math.min(19, os.getPriority(tid) + ${NICER})); // of this thread alone
+  if (d.pin) require(d.pin.addon).setAffinity([d.pin.cpu]);
 } catch {} // not Linux: a host that blocks cannot see this thread end, and event loops compete with cores
 parentPort.postMessage(0);
 let trapped, pending = false;

@@ -6,6 +6,8 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { Device } from "npurt";
 import { Core, Layout } from "../../dist/asm/abi/device";
+import { loadAddon } from "../../dist/lib/host/addon";
+import { readTopology } from "../../dist/lib/host/topology";
 import { coreOf } from "../../dist/lib/runtime/internals";
 
 const LIBRARY = path.join(__dirname, "../../dist/lib");
@@ -62,4 +64,23 @@ test("cores are nicer than event loops, which go first where there is no CPU for
   if (tids.includes(0)) console.warn("skipped: this system tells no thread its id");
   else expect(tids.map((tid) => os.getPriority(tid))).toEqual([0, 1].map(() => Math.min(19, os.getPriority() + 5)));
   await device.close();
+});
+
+test("as many cores as CPUs keep to one each, fewer go where the system puts them", async () => {
+  const { cpus } = readTopology();
+  if (cpus === undefined || cpus.length < 2 || cpus.length > 16 || loadAddon() === undefined) {
+    console.warn("skipped: no addon, or no CPUs to tell apart");
+    return;
+  }
+  const listed = (tid: number): string => /^Cpus_allowed_list:\s*(.*)$/m.exec(fs.readFileSync(`/proc/self/task/${tid}/status`, "utf8"))![1]!;
+  const before = listed(process.pid);
+  for (const cores of [cpus.length, cpus.length - 1]) {
+    const device = await Device.open({ cores, memoryBytes: 16 * 2 ** 20 });
+    await device.ready();
+    const { machine } = coreOf.device(device);
+    const allowed = Array.from({ length: cores }, (_, core) => listed(machine.words[(Layout.CORES + core * Core.SIZE + Core.TID) >> 2]!));
+    expect(allowed).toEqual(cpus.slice(0, cores).map((cpu) => (cores === cpus.length ? String(cpu) : before)));
+    await device.close();
+  }
+  expect(listed(process.pid)).toBe(before);
 });

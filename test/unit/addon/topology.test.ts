@@ -1,7 +1,7 @@
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { parseCpuList, pinThread, readTopology, threadId } from "../../../dist/lib/host/topology";
+import { cpuPerCore, parseCpuList, pinThread, readTopology, threadId } from "../../../dist/lib/host/topology";
 
 /** A root folder with these files, as a container would see them. */
 function systemWith(files: Record<string, string>): string {
@@ -77,6 +77,13 @@ test.each([
   ["", []],
 ])("the list %j", (list, cpus) => {
   expect(parseCpuList(list)).toEqual(cpus);
+});
+
+test("cores get a CPU each only where there is exactly one for each", () => {
+  const root = systemWith({ "proc/thread-self/status": "Cpus_allowed_list:\t1,3-4\n" });
+  expect(cpuPerCore(3, root)).toEqual([1, 3, 4]);
+  for (const cores of [1, 2, 4]) expect(cpuPerCore(cores, root)).toBeUndefined();
+  expect(cpuPerCore(2, systemWith({}))).toBeUndefined();
 });
 
 test("a thread cannot be pinned to no CPU, and says so instead of throwing", () => {
