@@ -15,55 +15,84 @@ type Move = (view: View) => View;
 /** Where instructions are repeated, what stands before another may run after it. */
 const CONTROL: ReadonlySet<Instruction["op"]> = new Set(["label", "branch", "loop", "call", "return"]);
 
+/** Who touches a blob, and where an instruction stands; kept up to date while copies go. */
+interface Places {
+  readonly readers: Map<Blob, Instruction[]>;
+  readonly writers: Map<Blob, Instruction[]>;
+  readonly order: Map<Instruction, number>;
+}
+
 export function elideCopies({ program }: CompileState): void {
   const { instructions } = program!;
   if (instructions.some(({ op }) => CONTROL.has(op))) {
     return;
   }
+  const places: Places = { ...accesses(instructions), order: new Map(instructions.map((instruction, at) => [instruction, at])) };
+  const gone = new Set<Instruction>();
   for (let at = 0; at < instructions.length; at++) {
     const copy = instructions[at]!;
-    const move = copy.op === "copy" ? moveOf(copy, at, instructions) : undefined;
+    const move = copy.op === "copy" ? moveOf(copy, places) : undefined;
     if (move) {
-      const { blob } = (copy as Copy).source;
-      instructions.splice(at--, 1);
-      instructions.forEach((instruction, index) => {
-        if ([...readsOf(instruction), ...writesOf(instruction)].some((view) => view.blob === blob)) {
-          instructions[index] = withViews(instruction, (view) => (view.blob === blob ? move(view) : view));
-        }
-      });
+      for (const [index, moved] of moveUsers(copy as Copy, move, places)) {
+        instructions[index] = moved;
+      }
+      gone.add(copy);
     }
+  }
+  instructions.splice(0, instructions.length, ...instructions.filter((instruction) => !gone.has(instruction)));
+}
+
+/** What looked at the source of the copy looks at its target: the new instructions and their places. */
+function moveUsers(copy: Copy, move: Move, { readers, writers, order }: Places): [number, Instruction][] {
+  const { source, target } = copy;
+  const users = new Set([...readers.get(source.blob)!, ...writers.get(source.blob)!]);
+  users.delete(copy);
+  writers.set(
+    target.blob,
+    writers.get(target.blob)!.filter((instruction) => instruction !== copy),
+  );
+  readers.delete(source.blob);
+  writers.delete(source.blob);
+  return [...users].map((user) => {
+    const moved = withViews(user, (view) => (view.blob === source.blob ? move(view) : view));
+    const at = order.get(user)!;
+    order.set(moved, at);
+    replace(readers, readsOf(moved), user, moved);
+    replace(writers, writesOf(moved), user, moved);
+    return [at, moved];
+  });
+}
+
+/** Under each blob of `views`, `by` in the place of `old`. */
+function replace(map: Map<Blob, Instruction[]>, views: readonly View[], old: Instruction, by: Instruction): void {
+  for (const blob of new Set(views.map((view) => view.blob))) {
+    map.set(blob, [...(map.get(blob) ?? []).filter((instruction) => instruction !== old), by]);
   }
 }
 
-function moveOf(copy: Copy, at: number, instructions: readonly Instruction[]): Move | undefined {
+function moveOf(copy: Copy, places: Places): Move | undefined {
+  const { readers, writers, order } = places;
   const { source, target } = copy;
   if (source.blob.binding !== "arena" || source.blob === target.blob) {
     return undefined;
   }
-  const { readers, writers } = accesses(instructions);
   const [writer, ...others] = writers.get(source.blob) ?? [];
-  if (!writer || others.length > 0 || instructions.indexOf(writer) > at || !isUntouched(target, copy, at, instructions, readers, writers)) {
+  if (!writer || others.length > 0 || order.get(writer)! > order.get(copy)! || !isUntouched(copy, places)) {
     return undefined;
   }
-  const views = instructions
-    .filter((instruction) => instruction !== copy)
-    .flatMap((instruction) => [...readsOf(instruction), ...writesOf(instruction)].filter(({ blob }) => blob === source.blob));
+  const users = new Set([writer, ...readers.get(source.blob)!]);
+  users.delete(copy);
+  const views = [...users].flatMap((user) => [...readsOf(user), ...writesOf(user)].filter(({ blob }) => blob === source.blob));
   return shift(source, target, views) ?? restride(source, target, views, writer, readers.get(source.blob)!, copy);
 }
 
 /** The place of the copy is its alone, and nobody reads it before the copy. */
-function isUntouched(
-  target: View,
-  copy: Copy,
-  at: number,
-  instructions: readonly Instruction[],
-  readers: ReadonlyMap<Blob, Instruction[]>,
-  writers: ReadonlyMap<Blob, Instruction[]>,
-): boolean {
+function isUntouched(copy: Copy, { readers, writers, order }: Places): boolean {
+  const { target } = copy;
   const touches = (views: readonly View[]): boolean => views.some((view) => overlaps(view, target));
   return (
     (writers.get(target.blob) ?? []).every((other) => other === copy || !touches(writesOf(other))) &&
-    (readers.get(target.blob) ?? []).every((other) => instructions.indexOf(other) > at || !touches(readsOf(other)))
+    (readers.get(target.blob) ?? []).every((other) => order.get(other)! > order.get(copy)! || !touches(readsOf(other)))
   );
 }
 

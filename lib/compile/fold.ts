@@ -1,6 +1,6 @@
 /** fold: a BatchNormalization behind a Conv with known weights becomes part of them: a factor for each filter, worked out in float64. */
 import { type Graph, type Node, usersOf, type Value } from "../graph/ir";
-import { decode, encode, type Tensor } from "../graph/tensor";
+import { decode, encode, type Stored } from "../graph/tensor";
 import { isControl } from "./control";
 import { resolve } from "./infer";
 import type { CompileState } from "./state";
@@ -32,6 +32,20 @@ export function foldNormalizations({ graph }: CompileState): void {
 /** Read by a graph inside a node: those are listed behind the node's own inputs. */
 const readInside = (graph: Graph, value: Value): boolean => graph.nodes.some((node) => isControl(node) && node.inputs.includes(value));
 
+/** The filters, one after the other, each times its factor. */
+function scaled({ dtype, dims, bytes }: Stored, factors: Float64Array): Stored {
+  const copy = new Uint8Array(bytes);
+  const values = new Float32Array(copy.buffer);
+  const perFilter = values.length / Math.max(1, factors.length);
+  let at = 0;
+  for (const factor of factors) {
+    for (const end = at + perFilter; at < end; at++) {
+      values[at]! *= factor;
+    }
+  }
+  return { dtype, dims, bytes: copy };
+}
+
 function merged(conv: Node, norm: Node): Node {
   const [x, weights, bias] = conv.inputs as [Value, Value, Value | undefined];
   const [scale, shift, mean, variance] = norm.inputs.slice(1).map((value) => decode(value!.constant!).data as Float64Array) as [
@@ -42,22 +56,18 @@ function merged(conv: Node, norm: Node): Node {
   ];
   const { epsilon } = resolve(norm).attributes as { readonly epsilon: number };
   const factor = scale.map((each, c) => each / Math.sqrt(variance[c]! + epsilon));
-  const old = decode(weights.constant!);
-  const perFilter = old.data.length / Math.max(1, factor.length);
-  const scaled = (old.data as Float64Array).map((value, i) => value * factor[Math.floor(i / perFilter)]!);
   const before = bias ? (decode(bias.constant!).data as Float64Array) : new Float64Array(factor.length);
   const moved = factor.map((each, c) => (before[c]! - mean[c]!) * each + shift[c]!);
   // The names say where the numbers come from: with them, data that an executor holds is found without reading it.
-  const named = (name: string, of: readonly (Value | undefined)[], tensor: Tensor): Value => {
+  const named = (name: string, of: readonly (Value | undefined)[], constant: Stored): Value => {
     const sources = of.map((value) => value?.source ?? "");
     const source = of.every((value) => !value || value.source !== undefined) ? { source: `${name}(${sources.join()},${epsilon})` } : {};
-    const constant = encode(tensor);
-    return { name: `@${norm.name}.${name}`, dtype: "float32", dims: tensor.dims, constant, ...source };
+    return { name: `@${norm.name}.${name}`, dtype: "float32", dims: constant.dims, constant, ...source };
   };
   const inputs = [
     x,
-    named("weights", [weights, ...norm.inputs.slice(1)], { ...old, data: scaled }),
-    named("bias", [bias, ...norm.inputs.slice(1)], { dtype: "float32", dims: [factor.length], data: moved }),
+    named("weights", [weights, ...norm.inputs.slice(1)], scaled(weights.constant!, factor)),
+    named("bias", [bias, ...norm.inputs.slice(1)], encode({ dtype: "float32", dims: [factor.length], data: moved })),
   ];
   return { ...conv, inputs, outputs: [norm.outputs[0]] };
 }

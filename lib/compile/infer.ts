@@ -34,12 +34,25 @@ function* inferNodes(nodes: readonly Node[]): Generator<void, Node[]> {
       continue;
     }
     const upgraded = upgrade(node);
-    if (!inferNode(upgraded)) {
+    if (inferNode(upgraded)) {
+      nameResults(upgraded);
+    } else {
       kept.push(upgraded);
     }
     yield;
   }
   return kept;
+}
+
+/** What a node of the file makes of initializers is the same whatever the shapes: its name says as much as its bytes. */
+function nameResults({ inputs, outputs }: Node): void {
+  if (inputs.every((input) => !input || input.source !== undefined)) {
+    for (const output of outputs) {
+      if (output) {
+        output.source ??= output.name;
+      }
+    }
+  }
 }
 
 export function resolve(node: Node): Resolved {

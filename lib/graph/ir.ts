@@ -20,7 +20,7 @@ export interface Value {
   layout?: readonly number[];
   /** Set for initializers and folded values. */
   constant?: Stored;
-  /** Name of the initializer whose bytes the constant has unchanged: identifies them without looking. */
+  /** Identifies the bytes of the constant without looking: the name of an initializer, or of what nodes of the file make of initializers alone. */
   source?: string;
 }
 

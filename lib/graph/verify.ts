@@ -1,24 +1,23 @@
 /** What holds for every graph between two passes. A failure here is a defect of the pass (or importer) that ran last. */
 import { AclError } from "../errors/acl-error";
 import { DTYPES } from "./dtype";
-import { describeNode, type Graph, type Value, valuesOf } from "./ir";
-import { isConcrete } from "./dims";
+import { describeNode, type Graph, type Node, type Value, valuesOf } from "./ir";
+import type { Dim } from "./dims";
 import { sizeOf } from "./tensor";
 
 /** @throws AclError 100013 that lists every broken rule and names `after`, the step that broke it */
 export function verifyGraph(graph: Graph, after: string): void {
   const problems: string[] = [];
-  const defined = new Map<Value, string>();
+  const defined = new Map<Value, Node | undefined>();
   const names = new Map<string, Value>();
-  const define = (value: Value, by: string): void => {
-    const earlier = defined.get(value);
-    if (earlier) {
-      problems.push(`value "${value.name}" is produced by ${earlier} and by ${by}`);
+  const define = (value: Value, by: Node | undefined): void => {
+    if (defined.has(value)) {
+      problems.push(`value "${value.name}" is produced by ${describeSource(defined.get(value))} and by ${describeSource(by)}`);
     }
     defined.set(value, by);
   };
   for (const input of graph.inputs) {
-    define(input, "the graph's inputs");
+    define(input, undefined);
   }
   const nodeNames = new Set<string>();
   for (const node of graph.nodes) {
@@ -33,7 +32,7 @@ export function verifyGraph(graph: Graph, after: string): void {
     }
     for (const output of node.outputs) {
       if (output) {
-        define(output, describeNode(node));
+        define(output, node);
       }
     }
   }
@@ -48,7 +47,7 @@ export function verifyGraph(graph: Graph, after: string): void {
       problems.push(`two values are called "${value.name}"`);
     }
     names.set(value.name, value);
-    problems.push(...checkValue(value, defined));
+    checkValue(value, defined, problems);
   }
   if (problems.length > 0) {
     throw new AclError(100013, `graph "${graph.name}" is not well formed after ${after}: ${problems.join("; ")}`, {
@@ -57,8 +56,10 @@ export function verifyGraph(graph: Graph, after: string): void {
   }
 }
 
-function checkValue(value: Value, defined: ReadonlyMap<Value, string>): string[] {
-  const problems: string[] = [];
+const describeSource = (node: Node | undefined): string => (node ? describeNode(node) : "the graph's inputs");
+const sameDims = (a: readonly Dim[], b: readonly number[]): boolean => a.length === b.length && a.every((dim, axis) => dim === b[axis]);
+
+function checkValue(value: Value, defined: ReadonlyMap<Value, Node | undefined>, problems: string[]): void {
   if (value.layout && value.dims) {
     const axes = [...value.layout].sort((a, b) => a - b);
     if (axes.length !== value.dims.length || axes.some((axis, index) => axis !== index)) {
@@ -67,11 +68,10 @@ function checkValue(value: Value, defined: ReadonlyMap<Value, string>): string[]
   }
   const { constant } = value;
   if (constant) {
-    const by = defined.get(value);
-    if (by) {
-      problems.push(`constant "${value.name}" is also produced by ${by}`);
+    if (defined.has(value)) {
+      problems.push(`constant "${value.name}" is also produced by ${describeSource(defined.get(value))}`);
     }
-    if (value.dtype !== constant.dtype || !value.dims || !isConcrete(value.dims) || value.dims.join() !== constant.dims.join()) {
+    if (value.dtype !== constant.dtype || !value.dims || !sameDims(value.dims, constant.dims)) {
       problems.push(`constant "${value.name}" has type ${constant.dtype}[${constant.dims}] but is declared ${value.dtype}[${value.dims}]`);
     }
     if (constant.bytes.byteLength !== sizeOf(constant.dims) * DTYPES[constant.dtype].bytes) {
@@ -80,5 +80,4 @@ function checkValue(value: Value, defined: ReadonlyMap<Value, string>): string[]
       );
     }
   }
-  return problems;
 }

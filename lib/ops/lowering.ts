@@ -76,12 +76,18 @@ export class LoweredProgram {
   }
 }
 
+/** Content up to this size is its own name. */
+const SMALL_CONSTANT = 1024;
+
 /** Names the bytes of a constant: an initializer by its name, a folded value (whose bytes depend on the shapes) by its content. */
 export function keyOf(value: Value): string {
   if (value.source !== undefined) {
     return `i:${value.source}`;
   }
   const { dtype, dims, bytes } = value.constant!;
+  if (bytes.length <= SMALL_CONSTANT) {
+    return `c:${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1")}:${dtype}:${dims}`;
+  }
   // Loaded here: few models need it, and it is the slowest module to load of all.
   const { createHash } = require("node:crypto") as typeof import("node:crypto");
   return `h:${createHash("sha1").update(bytes).digest("base64url")}:${dtype}:${dims}`;
