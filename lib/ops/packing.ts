@@ -13,7 +13,7 @@ const floatsOf = (stored: Stored): Uint8Array => (stored.dtype === "float32" ? s
 /** A copy without subnormals, as packed weights are. */
 function plainBytes(floats: Uint8Array): Uint8Array {
   const copy = new Uint8Array(floats);
-  const words = new Int32Array(copy.buffer);
+  const words = new Uint32Array(copy.buffer);
   for (let i = 0; i < words.length; i++) words[i] = packedBits(words[i]!);
   return copy;
 }

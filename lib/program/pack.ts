@@ -23,28 +23,63 @@ const EXPONENT = 0x7f80_0000;
  */
 export const packedBits = (bits: number): number => ((bits & EXPONENT) === 0 ? 0 : bits);
 
-/** The same bytes as words, signed: those fit a small integer of the engine even before it has optimised a loop. Aligned to them, or a copy that is. */
-function wordsOf({ buffer, byteOffset, byteLength }: Weights): Int32Array {
-  return byteOffset % 4 === 0
-    ? new Int32Array(buffer, byteOffset, byteLength / 4)
-    : new Int32Array(new Uint8Array(new Uint8Array(buffer, byteOffset, byteLength)).buffer);
+/** Bytes that are brought to an aligned place at a time. */
+const STRETCH_BYTES = 1 << 16;
+
+/** The rows of a matrix of weights as 32-bit words. */
+class Rows {
+  readonly words: Uint32Array;
+  readonly #length: number;
+  /** Weights that are not aligned come by stretches: which rows are in `words` now. */
+  readonly #source: Uint8Array | undefined;
+  readonly #stretch: number = 0;
+  #first = 0;
+  #end = 0;
+
+  constructor({ buffer, byteOffset, byteLength }: Weights, length: number) {
+    this.#length = length;
+    if (byteOffset % 4 === 0) {
+      this.words = new Uint32Array(buffer, byteOffset, byteLength / 4);
+      return;
+    }
+    this.#source = new Uint8Array(buffer, byteOffset, byteLength);
+    this.#stretch = Math.max(1, Math.floor(STRETCH_BYTES / (4 * Math.max(1, length))));
+    this.words = new Uint32Array(this.#stretch * length);
+  }
+
+  /** Where row `row` starts in `words`, until the next call. */
+  seek(row: number): number {
+    if (this.#source === undefined) return row * this.#length;
+    if (row < this.#first || row >= this.#end) {
+      const rowBytes = 4 * this.#length;
+      this.#first = row;
+      this.#end = row + this.#stretch;
+      new Uint8Array(this.words.buffer).set(this.#source.subarray(row * rowBytes, this.#end * rowBytes));
+    }
+    return (row - this.#first) * this.#length;
+  }
 }
 
 /** Row-major [k, n] or, `transposed`, [n, k] -> panels. */
 export function packMatmul(b: Weights, k: number, n: number, panel = PANEL, transposed = false): Float32Array {
-  const packed = new Int32Array(packedMatmulSize(k, n, panel));
-  const words = wordsOf(b);
+  const packed = new Uint32Array(packedMatmulSize(k, n, panel));
+  const rows = new Rows(b, transposed ? k : n);
+  const { words } = rows;
+  // Reads run through memory in both forms.
   if (transposed) {
-    packPanels(words, 0, k, 1, n, packed, 0, panel);
-    return new Float32Array(packed.buffer);
-  }
-  // Reads run through memory here as well.
-  for (let row = 0; row < k; row++) {
-    const at = row * n;
-    for (let column = 0; column < n; column += panel) {
-      const end = Math.min(column + panel, n);
-      const to = column * k + row * panel - column;
-      for (let i = column; i < end; i++) packed[to + i] = packedBits(words[at + i]!);
+    for (let column = 0; column < n; column++) {
+      const at = rows.seek(column);
+      const first = (column - (column % panel)) * k + (column % panel);
+      for (let row = 0; row < k; row++) packed[first + row * panel] = packedBits(words[at + row]!);
+    }
+  } else {
+    for (let row = 0; row < k; row++) {
+      const at = rows.seek(row);
+      for (let column = 0; column < n; column += panel) {
+        const end = Math.min(column + panel, n);
+        const to = column * k + row * panel - column;
+        for (let i = column; i < end; i++) packed[to + i] = packedBits(words[at + i]!);
+      }
     }
   }
   return new Float32Array(packed.buffer);
@@ -65,49 +100,27 @@ export function packedConvSize(dims: readonly number[], groups: number, panel = 
   return groups * packedMatmulSize(taps * channels, m / groups, panel);
 }
 
-/** Words of a row that are moved before the next row of the panel: what is read and written then fits the first-level cache whatever the strides. */
-const CHUNK = 16;
-
-/** `columns` rows of `outer` x `inner` words from `source[first]` on -> panels over k = inner x outer from `packed[place]` on. */
-function packPanels(
-  source: Int32Array,
-  first: number,
-  outer: number,
-  inner: number,
-  columns: number,
-  packed: Int32Array,
-  place: number,
-  panel: number,
-): void {
-  const depth = outer * inner;
-  for (let column = 0; column < columns; column += panel) {
-    const [last, base] = [Math.min(column + panel, columns), place + column * depth - column];
-    for (let chunk = 0; chunk < outer; chunk += CHUNK) {
-      const end = Math.min(chunk + CHUNK, outer);
-      for (let row = column; row < last; row++) {
-        for (let j = 0; j < inner; j++) {
-          let to = base + (j * outer + chunk) * panel + row;
-          for (let from = first + row * depth + chunk * inner + j, i = chunk; i < end; i++, from += inner, to += panel) {
-            packed[to] = packedBits(source[from]!);
-          }
-        }
-      }
-    }
-  }
-}
-
 /** Weights [M, C / groups, kernel...] -> per group panels over k = tap x channel, or [taps][M] when depthwise. */
 export function packConv(weights: Weights, dims: readonly number[], groups: number, panel = PANEL): Float32Array {
   const [m = 0, channels = 0, ...kernel] = dims;
   const taps = kernel.reduce((total, size) => total * size, 1);
-  const packed = new Int32Array(packedConvSize(dims, groups, panel));
-  const words = wordsOf(weights);
+  const packed = new Uint32Array(packedConvSize(dims, groups, panel));
   const columns = m / groups;
-  if (isDepthwise(channels, columns, groups)) {
-    packPanels(words, 0, 1, taps, m, packed, 0, m);
-  } else {
-    const [size, step] = [packedMatmulSize(taps * channels, columns, panel), columns * channels * taps];
-    for (let group = 0; group < groups; group++) packPanels(words, group * step, channels, taps, columns, packed, group * size, panel);
+  const depthwise = isDepthwise(channels, columns, groups);
+  const groupSize = packedMatmulSize(taps * channels, columns, panel);
+  const rows = new Rows(weights, channels * taps);
+  const { words } = rows;
+  for (let out = 0; out < m; out++) {
+    let at = rows.seek(out);
+    const group = Math.floor(out / columns);
+    const column = out % columns;
+    const first = depthwise ? out : group * groupSize + Math.floor(column / panel) * taps * channels * panel + (column % panel);
+    const [channelStep, tapStep] = depthwise ? [0, m] : [panel, channels * panel];
+    for (let channel = 0; channel < channels; channel++) {
+      for (let tap = 0; tap < taps; tap++) {
+        packed[first + channel * channelStep + tap * tapStep] = packedBits(words[at++]!);
+      }
+    }
   }
   return new Float32Array(packed.buffer);
 }
@@ -120,7 +133,7 @@ export const packedWinogradSize = (outputs: number, inputs: number, panel = PANE
  * One line of G w or of (G w) G^T, 6 numbers at `to`, `step` apart: the transform of three weights for the points 0, 1, -1, 2, -2 (Lavin and Gray,
  * 2015).
  */
-function transform(a: number, b: number, c: number, target: Float64Array, to: number, step: number): void {
+function transform(a: number, b: number, c: number, target: Float64Array | Float32Array, to: number, step: number): void {
   target[to] = a / 4;
   target[to + step] = -(a + b + c) / 6;
   target[to + 2 * step] = (b - a - c) / 6;
@@ -129,38 +142,27 @@ function transform(a: number, b: number, c: number, target: Float64Array, to: nu
   target[to + 5 * step] = c;
 }
 
-/** The least that is no subnormal number. */
-const LEAST_NORMAL = 2 ** -126;
-
 /** Weights [M, C, 3, 3] -> 36 matrices [C, M] as panels: G w G^T. In float64, since its error stays in every result. */
 export function packWinograd(weights: Weights, dims: readonly number[], panel = PANEL): Float32Array {
   const [outputs, inputs, ...kernel] = dims as [number, number, ...number[]];
   if (kernel.join() !== "3,3") throw new AclError(100000, `winograd weights must be 3 x 3, not [${kernel}]`);
   const plane = packedMatmulSize(inputs, outputs, panel);
   const packed = new Float32Array(packedWinogradSize(outputs, inputs, panel));
-  const words = wordsOf(weights);
-  const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
-  /** G w: 6 rows of 3; its transform; and those of a panel's outputs, since 36 places in memory that differ by a power of two share one cache set. */
+  const rows = new Rows(weights, inputs * 9);
+  const floats = new Float32Array(rows.words.buffer, rows.words.byteOffset, rows.words.length);
+  /** G w: 6 rows of 3. */
   const half = new Float64Array(18);
-  const whole = new Float64Array(WINOGRAD_PRODUCTS);
-  const block = new Float32Array(WINOGRAD_PRODUCTS * panel);
-  for (let first = 0; first < outputs; first += panel) {
-    const count = Math.min(panel, outputs - first);
+  for (let out = 0; out < outputs; out++) {
+    const start = rows.seek(out);
+    const first = Math.floor(out / panel) * inputs * panel + (out % panel);
     for (let channel = 0; channel < inputs; channel++) {
-      for (let lane = 0; lane < count; lane++) {
-        const w = ((first + lane) * inputs + channel) * 9;
-        for (let x = 0; x < 3; x++) transform(floats[w + x]!, floats[w + 3 + x]!, floats[w + 6 + x]!, half, x, 3);
-        for (let i = 0; i < 6; i++) transform(half[3 * i]!, half[3 * i + 1]!, half[3 * i + 2]!, whole, 6 * i, 1);
-        for (let i = 0; i < WINOGRAD_PRODUCTS; i++) {
-          const value = whole[i]!;
-          block[i * panel + lane] = value > -LEAST_NORMAL && value < LEAST_NORMAL ? 0 : value;
-        }
-      }
-      for (let i = 0; i < WINOGRAD_PRODUCTS; i++) {
-        const at = i * plane + first * inputs + channel * panel;
-        for (let lane = 0; lane < count; lane++) packed[at + lane] = block[i * panel + lane]!;
-      }
+      const w = start + channel * 9;
+      const at = first + channel * panel;
+      for (let x = 0; x < 3; x++) transform(floats[w + x]!, floats[w + 3 + x]!, floats[w + 6 + x]!, half, x, 3);
+      for (let i = 0; i < 6; i++) transform(half[3 * i]!, half[3 * i + 1]!, half[3 * i + 2]!, packed, at + 6 * i * plane, plane);
     }
   }
+  const words = new Uint32Array(packed.buffer);
+  for (let i = 0; i < words.length; i++) words[i] = packedBits(words[i]!);
   return packed;
 }
