@@ -11,7 +11,8 @@ import { runPlanes } from "./planes";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, record, stride } from "./view";
 import {
-  edgePixels, evenPitch, gatherWindows, insidePixels, kernelSize, listRuns, listWindows, movePixel, nextPixel, openWindow, restOfRow, tapCount, windowStart,
+  edgePixels, endRow, evenPitch, firstRow, gatherWindows, insidePixels, kernelSize, listRuns, listWindows, movePixel, nextPixel, openWindow, restOfRow, tapCount,
+  windowStart,
 } from "./window";
 import { runWinograd } from "./winograd";
 
@@ -83,17 +84,19 @@ function groupColumns(group: u32, j: u32, last: u32, first: u32, pixels: u32, pl
   } else {
     if (group == 0) {
       movePixel(target, first);
-      listWindows(pixels, table, tablePitch, buffer + ZERO);
+      listWindows(pixels, table, tablePitch, buffer + ZERO, 0, kernelSize(1));
     } else shiftTable(pixels, bytes);
     convolve(pixels, last - j, taps, channels, table, tablePitch, panels, panelPitch, c, pitch, 1, start, least, greatest);
   }
 }
 
-/** Depthwise, any window: through the table of taps. */
+/** Depthwise, any window, pixels of one row: through the table of taps, without the kernel rows that lie in the padding. */
 function depthwiseTaps(pixels: u32, place: usize, pitch: usize): void {
   const table = buffer + TABLE, tablePitch = <usize>pixels << 2;
-  listWindows(pixels, table, tablePitch, buffer + ZERO);
-  depthwise(pixels, inputs, taps, table, tablePitch, weights, bias, place, pitch, least, greatest);
+  const low = firstRow(), high = endRow(), width = kernelSize(2);
+  listWindows(pixels, table, tablePitch, buffer + ZERO, low, high);
+  const seen = kernelSize(0) * <u32>(high - low) * width;
+  depthwise(pixels, inputs, seen, table, tablePitch, weights + (<usize>(<u32>low * width * inputs) << 2), bias, place, pitch, least, greatest);
 }
 
 /** Depthwise: runs of pixels whose windows lie inside go row by row where the micro module has a form for them. */

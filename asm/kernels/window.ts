@@ -164,13 +164,21 @@ export function tapAddress(i: u32, j: u32, k: u32): usize {
   return sourceFirst + <usize>(<i32>sample * samplePitch + z * pitch0 + y * pitch1 + x * pitch2);
 }
 
-/** Writes the address of every tap of the window at hand to `list`, `step` bytes apart; `blank` stands for the padding. */
-export function listTaps(list: usize, step: usize, blank: usize): void {
+/** First kernel row of the window at hand that lies in the source, and one past the last; all rows of a window with depth. */
+export function firstRow(): i32 {
+  return taps0 > 1 || y1 >= 0 ? 0 : min<i32>(taps1, (dilation1 - 1 - y1) / dilation1);
+}
+export function endRow(): i32 {
+  return taps0 > 1 ? taps1 : max<i32>(firstRow(), min<i32>(taps1, (size1 - y1 + dilation1 - 1) / dilation1));
+}
+
+/** Writes the addresses of the taps in kernel rows [low, high) of the window at hand to `list`, `step` bytes apart; `blank` stands for the padding. */
+function listTaps(list: usize, step: usize, blank: usize, low: i32, high: i32): void {
   const whole = rowInside() && columnInside();
   const first = windowStart();
   const across = dilation2 * pitch2;
   for (let i: i32 = 0; i < taps0; i++) {
-    for (let j: i32 = 0; j < taps1; j++) {
+    for (let j = low; j < high; j++) {
       let tap = first + <usize>(i * dilation0 * pitch0 + j * dilation1 * pitch1);
       const row = whole || (<u32>(y0 + i * dilation0) < <u32>size0 && <u32>(y1 + j * dilation1) < <u32>size1);
       for (let k: i32 = 0; k < taps2; k++) {
@@ -184,9 +192,9 @@ export function listTaps(list: usize, step: usize, blank: usize): void {
 }
 
 /** The same for `count` pixels from the one at hand on: tap t of pixel p at table + t * pitch + 4 p. */
-export function listWindows(count: u32, table: usize, pitch: usize, blank: usize): void {
+export function listWindows(count: u32, table: usize, pitch: usize, blank: usize, low: i32, high: i32): void {
   for (let p: u32 = 0; p < count; p++) {
-    listTaps(table, pitch, blank);
+    listTaps(table, pitch, blank, low, high);
     table += 4;
     nextPixel();
   }
@@ -195,7 +203,7 @@ export function listWindows(count: u32, table: usize, pitch: usize, blank: usize
 /** Addresses of the taps of the window at hand that lie in the source, side by side from `list` on; returns how many. */
 export function listInside(list: usize): u32 {
   if (rowInside() && columnInside()) {
-    listTaps(list, 4, 0);
+    listTaps(list, 4, 0, 0, taps1);
     return <u32>(taps0 * taps1 * taps2);
   }
   const first = list;

@@ -179,6 +179,21 @@ export const Conv = defineOp({
       { x: noise([2, 6, 9, 13]), weights: fixed(noise([6, 1, 3, 3], 2)), bias: fixed(noise([6], 3)) },
       { attributes: { group: 6, pads: [1, 0, 1, 2], strides: [1, 2] } },
     ),
+    sample(
+      "depthwise, window taller than the image",
+      { x: noise([2, 6, 2, 9]), weights: fixed(noise([6, 1, 5, 5], 2)), bias: fixed(noise([6], 3)) },
+      { attributes: { group: 6, pads: [2, 2, 2, 2] } },
+    ),
+    sample(
+      "depthwise, rows of windows in the padding",
+      { x: noise([1, 5, 3, 6]), weights: fixed(noise([5, 1, 3, 5], 2)) },
+      { attributes: { group: 5, pads: [6, 2, 6, 2], strides: [2, 1], dilations: [2, 1] } },
+    ),
+    sample(
+      "depthwise with depth",
+      { x: noise([1, 4, 2, 2, 5]), weights: fixed(noise([4, 1, 3, 3, 3], 2)) },
+      { attributes: { group: 4, pads: [1, 1, 1, 1, 1, 1] } },
+    ),
     sample("1x1 with bias, batch", { x: noise([2, 5, 3, 7]), weights: fixed(noise([70, 5, 1, 1], 2)), bias: fixed(noise([70], 3)) }),
     sample("1x1 with steps", { x: noise([1, 6, 5, 5]), weights: fixed(noise([4, 6, 1, 1], 2)) }, { attributes: { strides: [2, 2] } }),
     sample("1x1", { x: noise([1, 9, 4, 5]), weights: fixed(noise([17, 9, 1, 1], 2)) }),
