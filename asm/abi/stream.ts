@@ -29,9 +29,9 @@ export namespace Stream {
   export const FENCE: usize = 128; // u64: sequence of the last retired task; only grows
   export const ARGUMENT_HEAD: usize = 136; // argument bytes given back; written before FENCE
   // line 3: the open region: what cores fight for, so that one line travels
-  export const TICKET: usize = 192; // u64 (epoch << 32) | tiles left to claim; claimed by CAS
-  export const PENDING: usize = 200; // tiles of the region not finished; whoever takes it to 0 is the completer
-  export const REGION: usize = 204; // index of the open region; written by the owner before TICKET opens
+  export const TICKETS: usize = 192; // two u64, one per share of the tiles: (epoch << 32) | tiles left to claim; claimed by CAS
+  export const PENDING: usize = 208; // tiles of the region not finished; whoever takes it to 0 is the completer
+  export const REGION: usize = 212; // index of the open region; written by the owner before TICKETS open
   // line 4: the run in flight, written by the owner when it begins: every core reads it, nobody writes it between two regions that end well
   export const PROGRAM: usize = 256; // address, 0 = no run in flight
   export const FRAME: usize = 260;

@@ -5,8 +5,8 @@ import { hasPolled, reached, streamAt, wakePolled } from "../sync/fence";
 import { bellCount, fallAsleep, sleep, wakeUp } from "../sync/park";
 import { clearReady, pickReady, setReady } from "../sync/ready";
 import { clock, coreId, me, refreshTrace } from "./local";
-import { hasHead, hasTiles, tryHead } from "./streams";
-import { awaitTiles, tryTile } from "./tiles";
+import { hasHead, tryHead } from "./streams";
+import { awaitTiles, hasTiles, tryTile } from "./tiles";
 
 const BUDGET: i32 = 256;
 /** How long a parked core sleeps at most: what a lost wake-up would cost. */

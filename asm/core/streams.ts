@@ -44,12 +44,6 @@ export function hasHead(sc: usize): bool {
   return atomic.load<u32>(slotOf(sc, sequence), Task.READY) == <u32>sequence;
 }
 
-// @ts-ignore: decorator
-@inline
-export function hasTiles(sc: usize): bool {
-  return <u32>atomic.load<u64>(sc, Stream.TICKET) != 0;
-}
-
 /** Claims the head if nobody has it. Returns the work done, -1 if killed. */
 export function tryHead(stream: u32, sc: usize, budget: i32): i32 {
   if (!hasHead(sc) || atomic.cmpxchg<u32>(sc, 0, coreId + 1, Stream.OWNER) != 0) return 0;
@@ -198,11 +192,10 @@ function stepRun(stream: u32, sc: usize, budget: i32): i32 {
     store<u32>(sc, index + 1, Stream.REGION);
     return 1;
   }
-  publishTiles(sc, tiles - 1);
+  const first = publishTiles(sc, tiles);
   setReady(stream, load<u32>(sc, Stream.PRIORITY));
   if (load<u32>(region, Region.COST_NS) > WAKE_COST_NS) bell(<i32>tiles - 1);
-  // The first tile was never in the ticket: it is the owner's.
-  if (!runTile(stream, sc, region, 0)) return KILLED;
+  if (!runTile(stream, sc, region, first)) return KILLED;
   return endTile(sc) ? 1 : OUT;
 }
 

@@ -5,7 +5,7 @@ import { Instruction, Program, Region } from "../abi/program";
 import { setPoison } from "../kernels/probe";
 import { executeTile } from "./interpreter";
 import { contextOf } from "./fault";
-import { clock, isHost, me, scratch, traceRing } from "./local";
+import { clock, coreId, isHost, me, scratch, traceRing } from "./local";
 import { advance } from "./streams";
 import { catchUp, closeRegion, spendTile } from "./time";
 import { trace } from "./trace";
@@ -76,20 +76,56 @@ export function runTile(stream: u32, sc: usize, region: usize, index: u32): bool
 }
 
 /**
+ * The tiles of a region are cut into two shares, and each core begins with its own: instructions that follow one another are cut alike, so a core finds
+ * most of what it reads in its own cache. (From the other's cache 19 GB/s, from its own 100.)
+ */
+// @ts-ignore: decorator
+@inline
+function ownShare(): u32 {
+  return coreId & 1;
+}
+
+// @ts-ignore: decorator
+@inline
+function ticketOf(sc: usize, share: u32): usize {
+  return sc + Stream.TICKETS + (<usize>share << 3);
+}
+
+/** One past the last tile of a share. */
+// @ts-ignore: decorator
+@inline
+function endOf(share: u32, tiles: u32): u32 {
+  return share ? tiles : (tiles + 1) >> 1;
+}
+
+// @ts-ignore: decorator
+@inline
+export function hasTiles(sc: usize): bool {
+  return (<u32>atomic.load<u64>(ticketOf(sc, 0)) | <u32>atomic.load<u64>(ticketOf(sc, 1))) != 0;
+}
+
+/**
  * Claims and runs one tile. Returns the work done (0: none to claim; more than 1: it was the last of its region and the stream went on), -1 if killed.
- * The claim is a CAS on (epoch, tiles left): a fetch-add could take from a region that opened meanwhile.
  */
 export function tryTile(stream: u32, sc: usize, budget: i32): i32 {
-  let ticket = atomic.load<u64>(sc, Stream.TICKET);
+  const own = ownShare();
+  const more = tryShare(stream, sc, own, budget);
+  return more != 0 ? more : tryShare(stream, sc, own ^ 1, budget);
+}
+
+/** The claim is a CAS on (epoch, tiles left): a fetch-add could take from a region that opened meanwhile. */
+function tryShare(stream: u32, sc: usize, share: u32, budget: i32): i32 {
+  const at = ticketOf(sc, share);
+  let ticket = atomic.load<u64>(at);
   while (<u32>ticket) {
-    // Read after TICKET: if the claim below succeeds, the region is still that run's.
+    // Read after the ticket: if the claim below succeeds, the region is still that run's.
     if (isHost() && load<u32>(sc, Stream.UNBOUNDED)) return 0;
-    const seen = atomic.cmpxchg<u64>(sc, ticket, ticket - 1, Stream.TICKET);
+    const seen = atomic.cmpxchg<u64>(at, ticket, ticket - 1);
     if (seen == ticket) {
-      // The claimed tile is not finished, so the region cannot close: PROGRAM and REGION stand still (published by TICKET in `openRegion`).
+      // The claimed tile is not finished, so the region cannot close: PROGRAM and REGION stand still (published by TICKETS in `publishTiles`).
       const program = <usize>load<u32>(sc, Stream.PROGRAM);
       const region = program + load<u32>(program, Program.REGIONS) + <usize>load<u32>(sc, Stream.REGION) * Region.SIZE;
-      if (!runTile(stream, sc, region, load<u32>(region, Region.TILES) - <u32>ticket)) return -1;
+      if (!runTile(stream, sc, region, endOf(share, load<u32>(region, Region.TILES)) - <u32>ticket)) return -1;
       const more = finishTile(stream, sc, budget - 1);
       return more < 0 ? -1 : more + 1;
     }
@@ -116,15 +152,22 @@ export function finishTile(stream: u32, sc: usize, budget: i32): i32 {
 export function awaitTiles(sc: usize): bool {
   if (isHost() && load<u32>(sc, Stream.UNBOUNDED)) return false;
   for (let i = 0; i < STAY; i++) {
-    if (<u32>atomic.load<u64>(sc, Stream.TICKET)) return true;
+    if (hasTiles(sc)) return true;
     if (!atomic.load<u32>(sc, Stream.PENDING)) return false;
   }
   return false;
 }
 
-/** Opens a region to all cores, `left` of whose tiles are to be claimed: the caller keeps the first. PENDING and REGION are written before. */
-export function publishTiles(sc: usize, left: u32): void {
-  const epoch = (load<u64>(sc, Stream.TICKET) >> 32) + 1;
+/** Opens a region of two tiles at least to all cores. Returns the first of the caller's share, which it keeps. PENDING and REGION are written before. */
+export function publishTiles(sc: usize, tiles: u32): u32 {
+  const own = ownShare(), half = endOf(0, tiles);
+  openShare(ticketOf(sc, own ^ 1), own ? half : tiles - half);
+  openShare(ticketOf(sc, own), (own ? tiles - half : half) - 1);
+  return own ? half : 0;
+}
+
+function openShare(ticket: usize, left: u32): void {
+  const epoch = (load<u64>(ticket) >> 32) + 1;
   // release: publishes PROGRAM, FRAME, REGION and PENDING; pairs with the claim CAS
-  atomic.store<u64>(sc, (epoch << 32) | <u64>left, Stream.TICKET);
+  atomic.store<u64>(ticket, (epoch << 32) | <u64>left);
 }
