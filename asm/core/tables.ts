@@ -13,6 +13,7 @@ const HEADER: usize = Layout.HEADER;
 const LOCK: usize = Layout.HEADER + Header.TABLE_LOCK;
 const BUSY: i32 = -2;
 const NONE: i32 = -1;
+const GONE: i32 = -3;
 
 export function format(pages: u32, cores: u32, device: u32, firstSequence: f64): void {
   store<u32>(HEADER, MAGIC, Header.MAGIC);
@@ -70,6 +71,11 @@ export function destroyContext(context: u32): i32 {
 
 export function createStream(context: u32, priority: u32): i32 {
   if (!tryLock(LOCK)) return BUSY;
+  const owner = Layout.CONTEXTS + <usize>context * Context.SIZE;
+  if (atomic.load<u32>(owner, Context.STATE) == 0) {
+    unlock(LOCK);
+    return GONE;
+  }
   const index = freeEntry(Layout.STREAMS, Stream.SIZE, Stream.STATE, STREAM_LIMIT, Header.STREAM_HIGH);
   if (index >= 0) {
     const sc = streamAt(<u32>index);
@@ -86,8 +92,7 @@ export function createStream(context: u32, priority: u32): i32 {
     store<u32>(sc, 0, Stream.ERROR_FAULT);
     store<u32>(sc, 0, Stream.FAILURES);
     atomic.store<u32>(sc, 0, Stream.ERROR);
-    const at = Layout.CONTEXTS + <usize>context * Context.SIZE;
-    store<u32>(at, load<u32>(at, Context.STREAMS) + 1, Context.STREAMS);
+    store<u32>(owner, load<u32>(owner, Context.STREAMS) + 1, Context.STREAMS);
     atomic.store<u32>(sc, StreamState.LIVE, Stream.STATE);
   }
   unlock(LOCK);
@@ -113,16 +118,20 @@ export function attachRing(stream: u32, ring: u32, slots: u32, args: u32): i32 {
   return wanted ? 1 : 0;
 }
 
-/** 1 gone, 0 it still has tasks or a core in it. Its ring stays with the index for its next life. */
-export function destroyStream(stream: u32): i32 {
+/** 1 freed, 0 it still has tasks or a core in it, -3 that life of it had ended before. Its ring stays with the index for its next life. */
+export function destroyStream(stream: u32, generation: u32): i32 {
   const sc = streamAt(stream);
   if (!tryLock(LOCK)) return BUSY;
+  if (atomic.load<u32>(sc, Stream.STATE) == StreamState.FREE || load<u32>(sc, Stream.GENERATION) != generation) {
+    unlock(LOCK);
+    return GONE;
+  }
   if (!tryLock(sc + Stream.LOCK)) {
     unlock(LOCK);
     return BUSY;
   }
   const idle = load<u64>(sc, Stream.TAIL) == atomic.load<u64>(sc, Stream.FENCE) && atomic.load<u32>(sc, Stream.OWNER) == 0;
-  if (idle && atomic.load<u32>(sc, Stream.STATE) != StreamState.FREE) {
+  if (idle) {
     const context = Layout.CONTEXTS + <usize>load<u32>(sc, Stream.CONTEXT) * Context.SIZE;
     store<u32>(context, load<u32>(context, Context.STREAMS) - 1, Context.STREAMS);
     atomic.store<u32>(sc, StreamState.FREE, Stream.STATE);

@@ -3,7 +3,7 @@ import { threadId } from "node:worker_threads";
 import { AclError } from "../errors/acl-error";
 import { Context, CONTEXT_LIMIT, Layout, Stream, STREAM_LIMIT, StreamState } from "../host/layout";
 import { ContextCore } from "../runtime/context-core";
-import { type AclDevice, deviceIfOpen, ensureDevice, Shared, physicalIndex } from "./devices";
+import { type AclDevice, ContextWord, deviceIfOpen, ensureDevice, Shared, StreamWord, physicalIndex } from "./devices";
 import { encodeHandle, expectHandle, HandleType, sameGeneration } from "./handles";
 import { config, DeviceWord, deviceWord, exclusively, words } from "./process";
 
@@ -36,8 +36,13 @@ function word(device: AclDevice, context: number, field: number): number {
   return Atomics.load(device.machine.words, (Layout.CONTEXTS + context * Context.SIZE + field) >> 2);
 }
 
+/** Grows with every context that gets the index. */
+export function contextGeneration(device: AclDevice, index: number): number {
+  return word(device, index, Context.GENERATION);
+}
+
 export function contextHandle(device: AclDevice, index: number): number {
-  return encodeHandle(HandleType.CONTEXT, device.index, stamp(device, word(device, index, Context.GENERATION)), index);
+  return encodeHandle(HandleType.CONTEXT, device.index, stamp(device, contextGeneration(device, index)), index);
 }
 
 function viewOf(device: AclDevice, index: number): AclContext {
@@ -67,14 +72,28 @@ export function makeContext(device: AclDevice): AclContext {
     throw new AclError(207005, `create_context: device ${device.index} has ${CONTEXT_LIMIT} contexts; destroy some`);
   }
   const stream = machine.table(() => machine.core.createStream(index, 0));
+  if (stream < 0) {
+    device.give(Shared.STREAMS);
+    throw new AclError(107002, `create_context: device ${device.index} was reset by another thread meanwhile; call set_device again`);
+  }
   machine.words[(Layout.CONTEXTS + index * Context.SIZE + Context.DEFAULT_STREAM) >> 2] = stream;
-  device.shared.fill(0, device.streamAt(stream, 0), device.streamAt(stream + 1, 0));
-  device.shared.fill(0, device.contextAt(index, 0), device.contextAt(index + 1, 0));
+  device.shared.fill(0, device.streamAt(stream, 0), device.streamAt(stream, StreamWord.ENDED));
+  device.shared.fill(0, device.contextAt(index, 0), device.contextAt(index, ContextWord.ENDED));
   return viewOf(device, index);
 }
 
 export function defaultStreamOf(context: AclContext): number {
   return word(context.device, context.index, Context.DEFAULT_STREAM);
+}
+
+/** Whether a thread destroys the context, or has. What is made in it after this said no is found by that thread. */
+export function isEnding({ device, index, handle }: AclContext): boolean {
+  const ended = Atomics.load(device.shared, device.contextAt(index, ContextWord.ENDED));
+  return ended === contextGeneration(device, index) || contextHandle(device, index) !== handle;
+}
+
+export function endedContext(context: AclContext, what: string): AclError {
+  return new AclError(107002, `${what}: ${context.core.name} is being destroyed; create another`);
 }
 
 /** The live context behind `handle`. @throws AclError 107000 for null, 107017 for another type, 107002 if it is destroyed */

@@ -47,7 +47,7 @@ export enum StreamWord {
   CUBE_LIMIT,
   VECTOR_LIMIT,
   CACHE_INFO,
-  DESTROYING, // 1 once a thread destroys it
+  ENDED, // generation that a thread destroys, or destroyed: see claimEnd
 }
 const STREAM_WORDS = 16;
 
@@ -60,6 +60,7 @@ export enum EventWord {
   RESET_HIGH,
   KIND, // EventKind
   OPENED, // times it was opened by its key
+  ENDED, // as StreamWord.ENDED
 }
 const EVENT_WORDS = 8;
 
@@ -77,8 +78,8 @@ const NOTIFY_WORDS = 8;
 export const NOTIFY_LIMIT = 16384;
 /** Words per context. */
 export enum ContextWord {
-  DESTROYING, // 1 once a thread destroys it
   PARAMETER, // three system parameters, value + 1
+  ENDED = PARAMETER + 3, // as StreamWord.ENDED
 }
 const CONTEXT_WORDS = 4;
 const STREAM_TABLE = Shared.TABLES;
@@ -152,6 +153,28 @@ export class AclDevice {
 
   give(counter: Shared): void {
     Atomics.sub(this.shared, counter, 1);
+  }
+
+  /**
+   * Whether the caller is the thread that ends an entry of a table in this life of it: the first that asks. The word says which life was claimed last and only
+   * grows, so what is left of an earlier life takes nothing from a later one.
+   */
+  claimEnd(at: number, generation: number): boolean {
+    for (let seen = Atomics.load(this.shared, at); ; ) {
+      if (((seen - generation) | 0) >= 0) {
+        return false;
+      }
+      const found = Atomics.compareExchange(this.shared, at, seen, generation);
+      if (found === seen) {
+        return true;
+      }
+      seen = found;
+    }
+  }
+
+  /** Another thread may end it after all. */
+  disclaimEnd(at: number, generation: number): void {
+    Atomics.compareExchange(this.shared, at, generation, generation - 1);
   }
 
   /** Books `bytes` (negative: gives them back). */

@@ -2,7 +2,7 @@
 import { AclError } from "../errors/acl-error";
 import { Event, EVENT_LIMIT, Header, Layout } from "../host/layout";
 import { ContextCore } from "../runtime/context-core";
-import { type AclContext, stamp } from "./contexts";
+import { type AclContext, endedContext, isEnding, stamp } from "./contexts";
 import { type AclDevice, deviceIfOpen, EventWord, Shared } from "./devices";
 import { encodeHandle, expectHandle, HandleType, sameGeneration } from "./handles";
 import { contextEnds } from "./lifecycle";
@@ -27,6 +27,8 @@ export const DEFAULT_EVENT_FLAGS = EventFlag.SYNC | EventFlag.CAPTURE_STREAM_PRO
 export interface AclEvent {
   readonly device: AclDevice;
   readonly index: number;
+  /** Grows with every event that gets the index. */
+  readonly generation: number;
   readonly handle: number;
   readonly context: number;
   readonly kind: EventKind;
@@ -54,13 +56,15 @@ function generation(device: AclDevice, event: number): number {
 export function eventOf(handle: number, what: string): AclEvent {
   const parts = expectHandle(handle, HandleType.EVENT, `${what}: event`);
   const device = deviceIfOpen(parts.device);
+  const life = device === undefined ? 0 : generation(device, parts.index);
   const context = device === undefined ? 0 : word(device, parts.index, EventWord.CONTEXT);
-  if (device === undefined || context === 0 || !sameGeneration(parts, stamp(device, generation(device, parts.index)))) {
+  if (device === undefined || context === 0 || !sameGeneration(parts, stamp(device, life))) {
     throw new AclError(107017, `${what}: the event is destroyed, by itself or with its context; create another`);
   }
   return {
     device,
     index: parts.index,
+    generation: life,
     handle,
     context: context - 1,
     kind: word(device, parts.index, EventWord.KIND),
@@ -69,7 +73,8 @@ export function eventOf(handle: number, what: string): AclEvent {
 }
 
 /** @throws AclError 207007 with nothing leaked */
-export function createEvent({ device, index: context }: AclContext, kind: EventKind, flags: number): number {
+export function createEvent(context: AclContext, kind: EventKind, flags: number): number {
+  const { device } = context;
   reapEvents();
   const counted = kind !== EventKind.EXTENDED;
   const limit = Math.min(device.soc.events, EVENT_LIMIT);
@@ -86,11 +91,17 @@ export function createEvent({ device, index: context }: AclContext, kind: EventK
     }
     throw new AclError(207007, `create_event: device ${device.index} has ${EVENT_LIMIT} events of all kinds; destroy some`);
   }
-  device.shared.fill(0, device.eventAt(event, 0), device.eventAt(event + 1, 0));
+  device.shared.fill(0, device.eventAt(event, 0), device.eventAt(event, EventWord.ENDED));
   device.shared[device.eventAt(event, EventWord.FLAGS)] = flags;
   device.shared[device.eventAt(event, EventWord.KIND)] = kind;
-  Atomics.store(device.shared, device.eventAt(event, EventWord.CONTEXT), context + 1);
-  return encodeHandle(HandleType.EVENT, device.index, stamp(device, generation(device, event)), event);
+  const life = generation(device, event);
+  Atomics.store(device.shared, device.eventAt(event, EventWord.CONTEXT), context.index + 1);
+  // Pairs with the claim of destroyContext, which comes before its look at CONTEXT: one of the two sees the other.
+  if (isEnding(context)) {
+    destroyEvent(device, event, life);
+    throw endedContext(context, "create_event");
+  }
+  return encodeHandle(HandleType.EVENT, device.index, stamp(device, life), event);
 }
 
 /** Where the latest record stands; undefined if there is none, or a reset behind it has run. */
@@ -141,8 +152,11 @@ export function closeEvent({ device, index }: AclEvent): boolean {
   return false;
 }
 
-/** The handle is stale at once; the table entry goes when its record task has run, which writes to it. */
-export function destroyEvent(device: AclDevice, index: number): void {
+/** The handle is stale at once; the table entry goes when its record task has run, which writes to it. Of two threads that destroy it the second does nothing. */
+export function destroyEvent(device: AclDevice, index: number, life: number): void {
+  if (!device.claimEnd(device.eventAt(index, EventWord.ENDED), life)) {
+    return;
+  }
   if (word(device, index, EventWord.KIND) !== EventKind.EXTENDED) {
     device.give(Shared.EVENTS);
   }
@@ -173,8 +187,9 @@ function reapEvents(): void {
 contextEnds.push(({ device, index }) => {
   const high = device.machine.words[(Layout.HEADER + Header.EVENT_HIGH) >> 2]!;
   for (let event = 0; event < high; event++) {
+    const life = generation(device, event);
     if (word(device, event, EventWord.CONTEXT) === index + 1) {
-      destroyEvent(device, event);
+      destroyEvent(device, event, life);
     }
   }
 });

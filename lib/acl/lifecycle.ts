@@ -2,10 +2,10 @@
 import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
 import { StreamState } from "../host/layout";
-import { type AclContext, contextOf, contextsOf, streamsOf, unbindDevice } from "./contexts";
+import { type AclContext, contextGeneration, contextOf, contextsOf, streamsOf, unbindDevice } from "./contexts";
 import { type AclDevice, ContextWord, Shared, StreamWord } from "./devices";
 import { DeviceWord, deviceWord, exclusively, nap, Word, words } from "./process";
-import { abortStream, destroyStream, stateOf, streamView } from "./streams";
+import { abortStream, destroyStream, generationOf, stateOf, streamView } from "./streams";
 
 /** Marks the allocations of the parity face in the pool; the low bits say how they are charged. */
 export const ACL_OWNER = 0x41c0_0000;
@@ -24,8 +24,8 @@ const NAP_MS = 1;
 /** Waits for the context's tasks and frees its streams, events, notifies and itself. @throws AclError 507007 if another thread is at it, 107002 if one was */
 export function destroyContext(context: AclContext, what: string): void {
   const { device, index, handle } = context;
-  const claim = device.contextAt(index, ContextWord.DESTROYING);
-  if (Atomics.exchange(device.shared, claim, 1) !== 0) {
+  const [claim, generation] = [device.contextAt(index, ContextWord.ENDED), contextGeneration(device, index)];
+  if (!device.claimEnd(claim, generation)) {
     throw new AclError(507007, `${what}: another thread is destroying ${context.core.name}; let one thread do it`);
   }
   try {
@@ -35,11 +35,14 @@ export function destroyContext(context: AclContext, what: string): void {
       end(context);
     }
   } catch (error) {
-    Atomics.store(device.shared, claim, 0);
+    device.disclaimEnd(claim, generation);
     throw error;
   }
   const { machine } = device;
-  machine.table(() => machine.core.destroyContext(index));
+  // 0: a thread that had looked before the claim has made one more stream.
+  while (machine.table(() => machine.core.destroyContext(index)) === 0) {
+    destroyStreams(context);
+  }
 }
 
 /** Every stream of the context; those that another thread is destroying are waited for. */
@@ -55,7 +58,7 @@ function destroyStreams(context: AclContext): void {
           throw error;
         }
         if (performance.now() > end) {
-          Atomics.store(device.shared, device.streamAt(stream, StreamWord.DESTROYING), 0);
+          device.disclaimEnd(device.streamAt(stream, StreamWord.ENDED), generationOf(device, stream));
         }
         nap(NAP_MS);
       }
@@ -75,7 +78,7 @@ function endContext(context: AclContext): void {
         throw error;
       }
       if (performance.now() > end) {
-        Atomics.store(device.shared, device.contextAt(index, ContextWord.DESTROYING), 0);
+        device.disclaimEnd(device.contextAt(index, ContextWord.ENDED), contextGeneration(device, index));
       }
     }
   }

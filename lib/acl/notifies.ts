@@ -1,7 +1,7 @@
 /** Notifies, counting or not: each is a 64-bit word of device memory that streams write to and wait for. */
 import { AclError } from "../errors/acl-error";
 import { PoolTag } from "../host/layout";
-import { type AclContext, stamp } from "./contexts";
+import { type AclContext, endedContext, isEnding, stamp } from "./contexts";
 import { type AclDevice, deviceIfOpen, NOTIFY_LIMIT, NotifyWord, Shared } from "./devices";
 import { encodeHandle, expectHandle, HandleType, sameGeneration } from "./handles";
 import { contextEnds } from "./lifecycle";
@@ -15,6 +15,8 @@ export interface AclNotify {
   /** Offset of its word. */
   readonly word: number;
 }
+
+export type NotifyType = HandleType.NOTIFY | HandleType.COUNT_NOTIFY;
 
 const WORD_BYTES = 8;
 /** Flag of an export. */
@@ -41,8 +43,12 @@ function wordsOf(device: AclDevice): number {
 }
 
 /** @throws AclError 207009 with nothing leaked */
-export function createNotify({ device, index: context }: AclContext, type: HandleType.NOTIFY | HandleType.COUNT_NOTIFY, flags: number): number {
+export function createNotify(context: AclContext, type: NotifyType, flags: number): number {
+  const { device } = context;
   return exclusively(() => {
+    if (isEnding(context)) {
+      throw endedContext(context, "create_notify");
+    }
     const limit = Math.min(device.soc.notifies, NOTIFY_LIMIT);
     if (!device.take(Shared.NOTIFIES, limit)) {
       throw new AclError(207009, `create_notify: device ${device.index} (${device.soc.name}) has ${limit} notifies; destroy some`);
@@ -54,7 +60,7 @@ export function createNotify({ device, index: context }: AclContext, type: Handl
     }
     const generation = get(device, index, NotifyWord.GENERATION) + 1;
     set(device, index, NotifyWord.GENERATION, generation);
-    set(device, index, NotifyWord.CONTEXT, context + 1);
+    set(device, index, NotifyWord.CONTEXT, context.index + 1);
     set(device, index, NotifyWord.FLAGS, flags);
     for (const word of [NotifyWord.EXPORTED, NotifyWord.ALLOWED, NotifyWord.IMPORTS]) {
       set(device, index, word, 0);
@@ -66,7 +72,7 @@ export function createNotify({ device, index: context }: AclContext, type: Handl
 }
 
 /** @throws AclError 107000 for null, 107017 for another type or a destroyed notify */
-export function notifyOf(handle: number, type: HandleType.NOTIFY | HandleType.COUNT_NOTIFY, what: string): AclNotify {
+export function notifyOf(handle: number, type: NotifyType, what: string): AclNotify {
   const parts = expectHandle(handle, type, `${what}: notify`);
   const device = deviceIfOpen(parts.device);
   if (
@@ -85,9 +91,10 @@ function free(device: AclDevice, index: number): void {
   device.give(Shared.NOTIFIES);
 }
 
-/** Ends the notify; where a thread has imported it by key, its import. */
-export function destroyNotify({ device, index }: AclNotify): void {
+/** Ends the notify; where a thread has imported it by key, its import. @throws AclError as notifyOf */
+export function destroyNotify(handle: number, type: NotifyType, what: string): void {
   exclusively(() => {
+    const { device, index } = notifyOf(handle, type, what);
     const imports = get(device, index, NotifyWord.IMPORTS);
     if (imports > 0) {
       set(device, index, NotifyWord.IMPORTS, imports - 1);
@@ -121,12 +128,14 @@ export function importNotify({ device, index }: AclNotify, what: string): void {
 }
 
 contextEnds.push(({ device, index }) => {
-  for (let notify = 0, left = device.get(Shared.NOTIFIES); left > 0 && notify < NOTIFY_LIMIT; notify++) {
-    if (get(device, notify, NotifyWord.STATE) !== 0) {
-      left--;
-      if (get(device, notify, NotifyWord.CONTEXT) === index + 1) {
-        free(device, notify);
+  exclusively(() => {
+    for (let notify = 0, left = device.get(Shared.NOTIFIES); left > 0 && notify < NOTIFY_LIMIT; notify++) {
+      if (get(device, notify, NotifyWord.STATE) !== 0) {
+        left--;
+        if (get(device, notify, NotifyWord.CONTEXT) === index + 1) {
+          free(device, notify);
+        }
       }
     }
-  }
+  });
 });

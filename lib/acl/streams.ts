@@ -3,8 +3,8 @@ import { AclError } from "../errors/acl-error";
 import { invalidParam } from "../errors/make";
 import { Code, Core, Layout, Phase, Stream, STREAM_LIMIT, StreamState, type TaskOp } from "../host/layout";
 import { StreamCore } from "../runtime/stream-core";
-import { type AclContext, current, defaultStreamOf, stamp, streamsOf } from "./contexts";
-import { type AclDevice, ContextWord, deviceIfOpen, Shared, StreamWord } from "./devices";
+import { type AclContext, current, defaultStreamOf, endedContext, isEnding, stamp, streamsOf } from "./contexts";
+import { type AclDevice, deviceIfOpen, Shared, StreamWord } from "./devices";
 import { encodeHandle, expectHandle, HandleType, sameGeneration } from "./handles";
 import { logLine } from "./log";
 import { nap } from "./process";
@@ -36,6 +36,8 @@ export const ALL_STREAM_FLAGS = 0x3f;
 /** Synchronize and query say nothing about streams with one of these. */
 const SPECIAL = StreamFlag.PERSISTENT | StreamFlag.CPU_SCHEDULE | StreamFlag.DEVICE_USE_ONLY;
 const FOREVER = -1;
+/** What the core answers for a context or stream whose life has ended. */
+const GONE = -3;
 const LONG_WAIT_MS = 180_000;
 const LOG_ERROR = 3;
 /** How often an abort that waits looks for kernels of its stream. */
@@ -178,8 +180,8 @@ export function isSpecial(stream: AclStream): boolean {
 /** @throws AclError 207008 with nothing leaked, 107002 while the context is being destroyed */
 export function createStream(context: AclContext, priority: number, flags: number): AclStream {
   const { device } = context;
-  if (Atomics.load(device.shared, device.contextAt(context.index, ContextWord.DESTROYING)) !== 0) {
-    throw new AclError(107002, `create_stream: ${context.core.name} is being destroyed; create another`);
+  if (isEnding(context)) {
+    throw endedContext(context, "create_stream");
   }
   const limit = Math.min(device.soc.streams, STREAM_LIMIT);
   if (!device.take(Shared.STREAMS, limit)) {
@@ -191,9 +193,11 @@ export function createStream(context: AclContext, priority: number, flags: numbe
   const index = device.machine.table(() => device.machine.core.createStream(context.index, priority));
   if (index < 0) {
     device.give(Shared.STREAMS);
-    throw new AclError(207008, `create_stream: device ${device.index} has no stream left; destroy some`);
+    throw index === GONE
+      ? endedContext(context, "create_stream")
+      : new AclError(207008, `create_stream: device ${device.index} has no stream left; destroy some`);
   }
-  device.shared.fill(0, device.streamAt(index, 0), device.streamAt(index + 1, 0));
+  device.shared.fill(0, device.streamAt(index, 0), device.streamAt(index, StreamWord.ENDED));
   const stream = streamView(device, index);
   setStreamWord(stream, StreamWord.FLAGS, flags);
   if (flags & StreamFlag.PERSISTENT) {
@@ -329,23 +333,13 @@ export function emptyStream(stream: AclStream, state: StreamState, timeoutMs: nu
   return empty;
 }
 
-/** One thread destroys a stream: a second release would free an index that is somebody else's by then. @throws AclError 107003 to the others */
-function claimDestruction({ device, index, handle, core }: AclStream): void {
-  const claim = device.streamAt(index, StreamWord.DESTROYING);
-  const mine = Atomics.exchange(device.shared, claim, 1) === 0;
-  if (!mine || streamView(device, index).handle !== handle || field(device, index, Stream.STATE) === StreamState.FREE) {
-    if (mine) {
-      Atomics.store(device.shared, claim, 0); // it was gone before, and this is the claim of the next one
-    }
-    throw new AclError(107003, `${core.name} is being destroyed by another thread, or was; let one thread do it`);
-  }
-}
-
 /** Waits for the stream's tasks (`force`: drops them) and frees it. @throws AclError 107003 if another thread is at it */
 export function destroyStream(stream: AclStream, force: boolean): void {
-  const { device, index } = stream;
+  const { device, index, generation } = stream;
   const { machine } = device;
-  claimDestruction(stream);
+  if (!device.claimEnd(device.streamAt(index, StreamWord.ENDED), generation) || !isLive(stream)) {
+    throw new AclError(107003, `${stream.core.name} is being destroyed by another thread, or was; let one thread do it`);
+  }
   for (const hook of destroyHooks) {
     hook(stream);
   }
@@ -355,7 +349,9 @@ export function destroyStream(stream: AclStream, force: boolean): void {
     awaitAbort(stream, Number.POSITIVE_INFINITY);
   }
   // 0: a core has not let go of OWNER yet, which follows the fence within microseconds.
-  while (machine.table(() => machine.core.destroyStream(index)) === 0) {
+  const end = (): number => machine.table(() => machine.core.destroyStream(index, generation));
+  let ended = end();
+  for (; ended === 0; ended = end()) {
     if (machine.driver.name === "threads") {
       nap(0.05);
     } else {
@@ -363,7 +359,9 @@ export function destroyStream(stream: AclStream, force: boolean): void {
     }
   }
   stream.core.live = false;
-  device.give(Shared.STREAMS);
+  if (ended !== GONE) {
+    device.give(Shared.STREAMS);
+  }
 }
 
 /** Synchronizes every stream of a context; the first failure is thrown after all have been waited for. */

@@ -48,11 +48,12 @@ export interface CoreExports {
   // ---- tables, under TABLE_LOCK; -2 = lock busy
   createContext(): number;
   destroyContext(context: number): number;
-  /** -1 none free; otherwise the index. */
+  /** -1 none free, -3 the context is destroyed; otherwise the index. */
   createStream(context: number, priority: number): number;
   /** Gives the stream the ring at `ring` (RING_SLOTS * 64 bytes) if it has none yet: 1, else 0. */
   attachRing(stream: number, ring: number, slots: number, args: number): number;
-  destroyStream(stream: number): number;
+  /** 1 freed, 0 it still has tasks or a core in it, -3 that life of it had ended before. */
+  destroyStream(stream: number, generation: number): number;
   createEvent(): number;
   destroyEvent(event: number): number;
   /** Makes `stream` wait for the record of `event` that is current now. Sequence of the wait task; 0 = already reached or never recorded: nothing submitted. */

@@ -361,7 +361,7 @@ export class StreamCore {
       }
       await machine.wait(this.index, machine.core.tail(this.index));
       // 0: a core has not let go of OWNER yet, which follows the fence within microseconds.
-      if (machine.table(() => machine.core.destroyStream(this.index)) !== 0) {
+      if (machine.table(() => machine.core.destroyStream(this.index, this.generation)) !== 0) {
         return;
       }
       await new Promise((resolve) => setImmediate(resolve));

@@ -18,7 +18,7 @@ const FINE = new Set([0, 107000, 107002, 107003, 107017, 207000, 207005, 207007,
 class Table {
   constructor(shared) {
     this.words = new BigInt64Array(shared);
-    this.kinds = { context: 0, stream: SLOTS, event: 2 * SLOTS };
+    this.kinds = { context: 0, stream: SLOTS, event: 2 * SLOTS, notify: 3 * SLOTS };
   }
   exchange(kind, slot, handle) {
     return Number(Atomics.exchange(this.words, this.kinds[kind] + slot, BigInt(handle)));
@@ -42,7 +42,7 @@ function hammer(seed, rounds, shared) {
   };
   noted("set_device", rt.set_device(0));
   const memory = noted("malloc", rt.malloc(BYTES, 0)); // nobody else's: what writes there may come late
-  const [stream, event, context] = ["stream", "event", "context"].map((kind) => () => table.get(kind, slot()));
+  const [stream, event, context, notify] = ["stream", "event", "context", "notify"].map((kind) => () => table.get(kind, slot()));
   const put = (kind, handle, destroy) => {
     const old = table.exchange(kind, slot(), handle);
     if (old !== 0) noted(`destroy ${kind}`, destroy(old));
@@ -51,6 +51,11 @@ function hammer(seed, rounds, shared) {
     () => put("context", noted("create_context", rt.create_context(0)), rt.destroy_context),
     () => put("stream", noted("create_stream", rt.create_stream()), random.below(2) === 0 ? rt.destroy_stream : rt.destroy_stream_force),
     () => put("event", noted("create_event", rt.create_event()), rt.destroy_event),
+    () => put("notify", noted("create_notify", rt.create_notify(0)), rt.destroy_notify),
+    // Beside others that do the same: the table keeps the handles.
+    () => noted("destroy_stream_force", rt.destroy_stream_force(stream())),
+    () => noted("destroy_event", rt.destroy_event(event())),
+    () => noted("destroy_notify", rt.destroy_notify(notify())),
     () => noted("set_context", rt.set_context(context())),
     () => noted("set_context", rt.set_context(context())),
     () => noted("memset_async", rt.memset_async(memory, BYTES, random.below(256), BYTES, stream())),
@@ -86,9 +91,16 @@ function main() {
   };
   check(acl.init(process.env.JUNK_CONFIG));
   check(rt.set_device(0));
-  const left = () => JSON.stringify([rt.get_mem_info(1), rt.get_stream_available_num(), rt.get_event_avail_num()]);
+  const left = () => JSON.stringify([rt.get_mem_info(1), rt.get_stream_available_num(), rt.get_event_avail_num(), notifiesLeft()]);
+  /** There is no call that tells. */
+  const notifiesLeft = () => {
+    const made = [];
+    for (let [notify, code] = rt.create_notify(0); code === 0; [notify, code] = rt.create_notify(0)) made.push(notify);
+    for (const notify of made) check(rt.destroy_notify(notify));
+    return made.length;
+  };
   const before = left();
-  const shared = new SharedArrayBuffer(3 * SLOTS * 8);
+  const shared = new SharedArrayBuffer(4 * SLOTS * 8);
   const threads = [1, 2].map((i) => check(util.start_thread(`${__filename}#thread`, [seed * 10 + i, rounds, shared])));
   const seen = hammer(seed * 10, rounds, shared);
   for (const id of threads) check(util.stop_thread(id));

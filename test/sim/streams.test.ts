@@ -1,4 +1,6 @@
 /** Order within streams, event edges between them, and exact tile counts, over random schedules. */
+import { Layout } from "../../dist/asm/abi/device";
+import { Stream } from "../../dist/asm/abi/stream";
 import { Probe, TaskOp } from "../../dist/asm/abi/task";
 import { Machine, NEAR_WRAP, generator, mix } from "./machine";
 
@@ -80,4 +82,19 @@ test("random multi-stream programs keep order, edges and tile counts across 2^32
   let tasks = 0;
   for (let seed = 1; seed <= seeds; seed++) tasks += randomProgram(seed);
   expect(tasks).toBeGreaterThan(seeds * 10);
+});
+
+test("a life of a stream ends once: later ends, and ends of an earlier life, take nothing", () => {
+  const { host, words } = new Machine({ cores: 1, seed: 1 });
+  const generationOf = (stream: number) => words[(Layout.STREAMS + stream * Stream.SIZE + Stream.GENERATION) >> 2]!;
+  const GONE = -3;
+  const context = host.createContext();
+  const stream = host.createStream(context, 0);
+  const first = generationOf(stream);
+  expect(host.destroyContext(context)).toBe(0);
+  expect([host.destroyStream(stream, first), host.destroyStream(stream, first)]).toEqual([1, GONE]);
+  expect(host.createStream(context, 0)).toBe(stream);
+  expect([host.destroyStream(stream, first), host.destroyContext(context)]).toEqual([GONE, 0]);
+  expect([host.destroyStream(stream, generationOf(stream)), host.destroyContext(context)]).toEqual([1, 1]);
+  expect(host.createStream(context, 0)).toBe(GONE);
 });

@@ -168,7 +168,7 @@ export const eventCalls = {
       if (closeEvent(event)) {
         return; // an opening by key is given back; the maker destroys the event
       }
-      destroyEvent(event.device, event.index);
+      destroyEvent(event.device, event.index, event.generation);
     },
   }),
   record_event: call({

@@ -8,7 +8,17 @@ import { dict, handle, integer, list, pointer, text, word64 } from "../args";
 import { current } from "../contexts";
 import { HandleType } from "../handles";
 import { isListed } from "../keys";
-import { type AclNotify, allowNotify, createNotify, destroyNotify, exportNotify, importNotify, NO_WHITE_LIST, notifyOf } from "../notifies";
+import {
+  type AclNotify,
+  allowNotify,
+  createNotify,
+  destroyNotify,
+  exportNotify,
+  importNotify,
+  NO_WHITE_LIST,
+  type NotifyType,
+  notifyOf,
+} from "../notifies";
 import { type AclStream, checkLaunch, ownStream, submitTask } from "../streams";
 import { makeKey, NOTIFY_KEY_BYTES, readKey, stillThere } from "../sync-keys";
 import { call } from "../table";
@@ -39,7 +49,7 @@ function milliseconds(seconds: number, what: string): number {
 }
 
 /** Notifies are recorded across contexts of a device; the stream must be the caller's own. */
-function pair(notify: number, type: HandleType.NOTIFY | HandleType.COUNT_NOTIFY, stream: number, what: string): [AclNotify, AclStream] {
+function pair(notify: number, type: NotifyType, stream: number, what: string): [AclNotify, AclStream] {
   const to = ownStream(stream, what);
   checkLaunch(to, what);
   const from = notifyOf(notify, type, what);
@@ -82,7 +92,7 @@ export const notifyCalls = {
     args: [handle("notify")],
     returns: "ret",
     doc: "Destroys a notify.",
-    run: (notify): void => destroyNotify(notifyOf(notify, HandleType.NOTIFY, "destroy_notify")),
+    run: (notify): void => destroyNotify(notify, HandleType.NOTIFY, "destroy_notify"),
   }),
   record_notify: call({
     c: "aclrtRecordNotify",
@@ -201,7 +211,7 @@ export const notifyCalls = {
     args: [handle("notify")],
     returns: "ret",
     doc: "Destroys a counting notify.",
-    run: (notify): void => destroyNotify(notifyOf(notify, HandleType.COUNT_NOTIFY, "cnt_notify_destroy")),
+    run: (notify): void => destroyNotify(notify, HandleType.COUNT_NOTIFY, "cnt_notify_destroy"),
   }),
   cnt_notify_record: call({
     c: "aclrtCntNotifyRecord",
