@@ -23,6 +23,8 @@ export enum Opcode {
   CUMULATE, // T0 = running folds of T1 [rows..., n]; P0 rows per tile, P1 1 = products instead of sums, P2 1 = each element leaves itself out
   GRID_SAMPLE, // T0 [N, positions, C] = T1 [N, D, H, W, C] at T2 [N, positions, axes]; P0 positions per tile, P1 SampleMode, P2 Border, P3 1 = aligned corners
   ROI_ALIGN, // T0 [rois, H, W, C] of T1 [N, 1, H, W, C], T2 [rois, 4], T3 int64 [rois]; P0 rois per tile, P1 1 = largest, P2 samples, P3 scale and P4 offset as f32 bits
+  PACK_INTEGER, // T0 [batches, bytes] = the matrices [k, n] of T1 [batch..., k..., n...], 8-bit, as MATMUL_INTEGER reads them; P0 columns per tile, P1 k, P2 dims of n
+  MATMUL_INTEGER, // T0[..., m, n] = (T1[..., m, k] - T3[..., m]) x (T2[..., packed k x n] - T4[..., n]), 8-bit into int32; P0 rows, P1 columns, P4 batches per tile, P2 k; BLOCK: a strip program makes T0 of the sums
 }
 
 /** How an element that SCATTER_ELEMENTS brings meets the one that is there. */

@@ -7,6 +7,7 @@ import { runMap } from "../kernels/strip";
 import { runCumulate } from "../kernels/cumulate";
 import { runGather } from "../kernels/gather";
 import { runGatherElements, runScatterElements } from "../kernels/elements";
+import { runMatmulInteger, runPackInteger } from "../kernels/integer";
 import { runMatmul } from "../kernels/matmul";
 import { runPool } from "../kernels/pool";
 import { runProbe } from "../kernels/probe";
@@ -42,6 +43,8 @@ export function executeTile(program: usize, instruction: usize, tile: u32, frame
     case Opcode.CUMULATE: runCumulate(program, instruction, tile, frame); break;
     case Opcode.GRID_SAMPLE: runGridSample(program, instruction, tile, frame, scratch); break;
     case Opcode.ROI_ALIGN: runRoiAlign(program, instruction, tile, frame, scratch); break;
+    case Opcode.PACK_INTEGER: runPackInteger(program, instruction, tile, frame, scratch); break;
+    case Opcode.MATMUL_INTEGER: runMatmulInteger(program, instruction, tile, frame, scratch); break;
     default:
       unreachable();
   }

@@ -12,6 +12,14 @@ function castLoop<From, To>(d: usize, a: usize, ma: usize, count: u32): void {
   for (let i: usize = 0; i < <usize>count; i++) store<To>(d + i * sizeof<To>(), convert<From, To>(load<From>(a + (i * sizeof<From>() & ma))));
 }
 
+/** Between 32-bit integers and floats, four at a time; counts are whole groups. */
+function vectorCast(toFloat: bool, d: usize, a: usize, ma: usize, count: u32): void {
+  for (let i: usize = 0; i < <usize>count << 2; i += 16) {
+    const x = v128.load(a + (i & ma));
+    v128.store(d + i, toFloat ? f32x4.convert_i32x4_s(x) : i32x4.trunc_sat_f32x4_s(x));
+  }
+}
+
 @inline
 function truthLoop<From>(d: usize, a: usize, ma: usize, count: u32): void {
   for (let i: usize = 0; i < <usize>count; i++) store<i32>(d + (i << 2), i32(load<From>(a + (i * sizeof<From>() & ma)) != 0));
@@ -33,6 +41,8 @@ function castFrom<From>(code: u32, d: usize, a: usize, ma: usize, count: u32): v
 /** `d` may be `a` only where the sizes are equal or the target is the narrower. */
 export function cast(type: u32, code: u32, d: usize, a: usize, sa: usize, count: u32): void {
   const ma: usize = sa == 0 ? 63 : usize.MAX_VALUE;
+  const vector = (type == StripType.I32 && code == StripCode.CAST_F32) || (type == StripType.F32 && code == StripCode.CAST_I32);
+  if (vector) return vectorCast(type == StripType.I32, d, a, ma, count);
   switch (<i32>type) {
     case StripType.F32: castFrom<f32>(code, d, a, ma, count); break;
     case StripType.F64: castFrom<f64>(code, d, a, ma, count); break;

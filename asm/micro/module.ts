@@ -73,13 +73,9 @@ export declare function sumColumns(rows: u32, count: u32, source: usize, sourceP
 export declare function maxColumns(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, first: u32): void;
 @external("micro", "integerStep")
 export declare function integerStep(): u32;
-@external("micro", "integerPanelBytes")
-export declare function integerPanelBytes(depth: u32): usize;
-@external("micro", "packInteger")
-export declare function packInteger(source: usize, rowPitch: usize, columnPitch: usize, depth: u32, columns: u32, target: usize, sums: usize): void;
 @external("micro", "gemmInteger")
 export declare function gemmInteger(
-  rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, start: usize, c: usize, cPitch: usize,
+  rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize,
 ): void;
 @external("micro", "scratchBytes")
 export declare function scratchBytes(): usize;

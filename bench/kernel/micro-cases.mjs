@@ -35,6 +35,16 @@ const gemm = (rows, columns, depth) => ({
   peer: () => onePeer("MatMul", { feeds: [f32("x", [rows, depth])], weights: [f32("w", [depth, columns])], output: [rows, columns] }),
 });
 
+/** Any bytes will do for panels. */
+const gemmInteger = (rows, columns, depth) => ({
+  name: `gemmInteger ${rows}x${columns}x${depth}`,
+  operations: 2 * rows * columns * depth,
+  prepare:
+    ({ e }) =>
+    () =>
+      e.gemmInteger(rows, columns, depth, A, depth, D, depth * e.panelColumns(), C, columns * 4),
+});
+
 const convPeer = (side, inputs, outputs, kernel, { group = 1, stride = 1 } = {}) =>
   onePeer("Conv", {
     feeds: [f32("x", [1, inputs, side, side])],
@@ -210,13 +220,8 @@ export function microCases() {
     rowsCase("sum of rows", 256, 1024, (e, rows, count) => e.sumRows(rows, count, A, count * 4, C)),
     rowsCase("max of rows", 256, 1024, (e, rows, count) => e.maxRows(rows, count, A, count * 4, C)),
     rowsCase("sum of columns", 256, 1024, (e, rows, count) => e.sumColumns(rows, count, A, count * 4, C, 1)),
-    {
-      name: "gemmInteger 256x256x256",
-      operations: 2 * 256 ** 3,
-      prepare: ({ e }) => {
-        e.packInteger(B, 256, 1, 256, 256, D, C);
-        return () => e.gemmInteger(256, 256, 256, A, 256, D, B, C, 1024);
-      },
-    },
+    gemmInteger(256, 256, 256),
+    gemmInteger(512, 512, 512),
+    gemmInteger(1, 1024, 1024),
   ];
 }

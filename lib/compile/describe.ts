@@ -49,6 +49,8 @@ export function printInstruction(instruction: Instruction): string {
       return `pool ${instruction.kind} ${printView(instruction.target)} = ${printView(instruction.source)}  ; ${node}`;
     case "matmul":
       return `matmul ${printView(instruction.target)} = ${printView(instruction.a)} x ${printView(instruction.b)}${instruction.packed ? " packed" : ""}${then(instruction.epilogue)}  ; ${node}`;
+    case "matmul_integer":
+      return `matmul_integer ${printView(instruction.target)} = ${printView(instruction.a)} x ${printView(instruction.b)}${then(instruction.epilogue)}  ; ${node}`;
     case "conv":
       return `conv ${printView(instruction.target)} = ${printView(instruction.source)} * ${printView(instruction.weights)}${then(instruction.epilogue)}  ; ${node}`;
     default:

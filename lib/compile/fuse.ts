@@ -18,6 +18,7 @@ const MOST_EPILOGUE_INPUTS = 3;
 type MapInstruction = Extract<Instruction, { readonly op: "map" }>;
 type Copy = Extract<Instruction, { readonly op: "copy" }>;
 type Reduce = Extract<Instruction, { readonly op: "reduce" }>;
+type IntegerProduct = Extract<Instruction, { readonly op: "matmul_integer" }>;
 type Product = Extract<Instruction, { readonly op: "matmul" | "conv" }>;
 
 export function fuseInstructions({ program }: CompileState): void {
@@ -93,11 +94,13 @@ function takeProducer(
         ? mergeMaps(producer, reader, view)
         : producer.op === "conv" || producer.op === "matmul"
           ? mergeEpilogue(producer, reader, view)
-          : producer.op === "reduce"
-            ? mergeAfter(producer, reader, view)
-            : producer.op === "copy" && steady(producer.source.blob)
-              ? mergeCopy(producer, reader, view.blob)
-              : undefined;
+          : producer.op === "matmul_integer"
+            ? mergeInteger(producer, reader, view)
+            : producer.op === "reduce"
+              ? mergeAfter(producer, reader, view)
+              : producer.op === "copy" && steady(producer.source.blob)
+                ? mergeCopy(producer, reader, view.blob)
+                : undefined;
     if (merged) {
       return { at, merged };
     }
@@ -159,6 +162,18 @@ function mergeEpilogue(producer: Product, reader: MapInstruction, view: View): I
   // A dim of 1 may have any stride; the producer's are those that its kernel expects.
   const placed = { ...result, strides: target.strides };
   return { ...producer, target: placed, epilogue: { ...strip, outputs: [{ view: placed, value: strip.outputs[0]!.value }] } };
+}
+
+/** The sums of integers stay in the core's scratch: what is stored may have any type. */
+function mergeInteger(producer: IntegerProduct, reader: MapInstruction, view: View): Instruction | undefined {
+  const result = reader.strip.outputs[0]!.view;
+  const { target } = producer;
+  if (!samePlace(view, target) || !readsWhole(reader, target) || !keepsValue(target, result)) {
+    return undefined;
+  }
+  const before = producer.epilogue ?? { values: [{ kind: "accumulator", type: "i32" } as const], outputs: [{ view: target, value: 0 }] };
+  const epilogue = splice(before, reader.strip, view.blob);
+  return epilogue && fits(epilogue, MOST_EPILOGUE_INPUTS) ? { ...producer, target: result, epilogue } : undefined;
 }
 
 /** Elements of a run below which moving them one run at a time costs more than a copy that turns whole blocks. */

@@ -9,6 +9,7 @@ const stripInputs = (strip: Strip | undefined): View[] => strip?.values.flatMap(
 export function readsOf(instruction: Instruction): View[] {
   switch (instruction.op) {
     case "copy":
+    case "pack_integer":
     case "pool":
     case "softmax":
     case "cumulate":
@@ -21,6 +22,8 @@ export function readsOf(instruction: Instruction): View[] {
       return [instruction.source, ...stripInputs(instruction.after)];
     case "matmul":
       return [instruction.a, instruction.b, ...stripInputs(instruction.epilogue)];
+    case "matmul_integer":
+      return [instruction.a, instruction.b, instruction.zeroA, instruction.zeroB, ...stripInputs(instruction.epilogue)];
     case "conv":
       return [instruction.source, instruction.weights, ...stripInputs(instruction.epilogue)];
     case "gather":
@@ -56,6 +59,8 @@ export function writesOf(instruction: Instruction): View[] {
     case "pool":
     case "reduce":
     case "matmul":
+    case "matmul_integer":
+    case "pack_integer":
     case "conv":
     case "softmax":
     case "norm":

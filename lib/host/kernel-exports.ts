@@ -175,10 +175,8 @@ export interface KernelExports {
   sumColumns(rows: number, count: number, source: number, sourcePitch: number, target: number, first: number): void;
   maxColumns(rows: number, count: number, source: number, sourcePitch: number, target: number, first: number): void;
 
-  // ---- u8 x s8 products
+  // ---- u8 x s8 products: C += A x B, exact in i32
   integerStep(): number;
-  integerPanelBytes(depth: number): number;
-  packInteger(source: number, rowPitch: number, columnPitch: number, depth: number, columns: number, target: number, sums: number): void;
   gemmInteger(
     rows: number,
     columns: number,
@@ -186,7 +184,7 @@ export interface KernelExports {
     a: number,
     aPitch: number,
     panels: number,
-    start: number,
+    panelPitch: number,
     c: number,
     cPitch: number,
   ): void;

@@ -334,6 +334,6 @@ function speedProbe(module: WebAssembly.Module): (() => number)[] {
     time(() => e.softmaxRows(4, 1024, WORK, 4096, WORK + 65536, 4096)),
     time(() => e.depthwiseRow(5, 1, 28, 32, WORK, 4096, 128, WORK, WORK, WORK + 65536, 128)),
     time(() => e.winogradInput(WORK, 16, 16, 16, 1, 1, 4, 0, 16, WORK + 65536, 1024)),
-    time(() => e.gemmInteger(48, 48, 256, WORK, 256, WORK, WORK, WORK + 65536, 192)),
+    time(() => e.gemmInteger(48, 48, 256, WORK, 256, WORK, 256 * e.panelColumns(), WORK + 65536, 192)),
   ];
 }

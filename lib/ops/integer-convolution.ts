@@ -3,10 +3,19 @@
  * they are summed. Where a sum may become larger, it is made of parts that do not, which are added in int32.
  */
 import { AclError } from "../errors/acl-error";
+import type { DtypeName } from "../graph/dtype";
 import type { Value } from "../graph/ir";
 import { decode, sizeOf, type Tensor } from "../graph/tensor";
 import type { Expansion } from "./expansion";
-import { EXACT, reach } from "./integer-product";
+
+/** Whole numbers up to it are exact in float32, in whatever order they are summed. */
+const EXACT = 2 ** 24;
+
+/** Greatest distance of an 8-bit element from its zero point; `points` undefined: it may be any. */
+function reach(dtype: DtypeName, points: readonly number[] | undefined): number {
+  const [low, high] = dtype === "int8" ? [-128, 127] : [0, 255];
+  return (points ?? [low, high]).reduce((most, point) => Math.max(most, point - low, high - point), 1);
+}
 
 const numbers = ({ data }: Tensor): number[] => Array.from(data as ArrayLike<number | bigint>, Number);
 const pointsOf = (zero: Value | undefined): readonly number[] | undefined => (!zero ? [0] : zero.constant && numbers(decode(zero.constant)));

@@ -9,6 +9,7 @@ import { describeNode, type Node, type Value } from "../graph/ir";
 import { decode, encode, sizeOf, type Stored, type Tensor } from "../graph/tensor";
 import type { Blob, ConvForm, BindingName, FoldName, Instruction, MergeName, RnnName, Strip, View, Window } from "../program/types";
 import { PANEL } from "../program/pack";
+import { packedIntegerSize } from "../program/pack-integer";
 import { StripBuilder, stripType } from "./strip-builder";
 import { channelsLast, dense, isDense, permuteView, sameLayout } from "./views";
 
@@ -220,6 +221,19 @@ export class Lowering {
 
   matmul(target: View, a: View, b: View, packed: boolean, epilogue?: Strip): void {
     this.emit({ op: "matmul", target, a, b, packed, ...(epilogue ? { epilogue } : {}) }, sizeOf(target.dims));
+  }
+
+  /** int8 panels of the matrices [k, n] of `source` [batch..., k..., n...]; `columnDims` of its dims are n. */
+  packInteger(source: View, batches: number, columnDims: number): View {
+    const columns = sizeOf(source.dims.slice(source.dims.length - columnDims));
+    const k = columns === 0 || batches === 0 ? 0 : sizeOf(source.dims) / columns / batches;
+    const target = this.temporary("int8", [batches, packedIntegerSize(k, columns, this.program.panel)], undefined, `${this.node.name}.packed`);
+    this.emit({ op: "pack_integer", target, source, columnDims }, sizeOf(target.dims));
+    return target;
+  }
+
+  matmulInteger(target: View, a: View, b: View, zeroA: View, zeroB: View): void {
+    this.emit({ op: "matmul_integer", target, a, b, zeroA, zeroB }, sizeOf(target.dims));
   }
 
   conv(target: View, source: View, weights: View, window: Window, groups: number, epilogue?: Strip, form: ConvForm = "direct"): void {

@@ -105,6 +105,10 @@ class Disassembler {
         return `${lower(Fold[p0], p0)} of ${p5} by ${lower(ReduceMode[p4], p4)}, tile ${p2} rows`;
       case Opcode.MATMUL:
         return `k ${p2}${p3 ? " packed" : ""}, tile ${p4} x ${p0} x ${p1}${closing(it.flags, p5)}`;
+      case Opcode.PACK_INTEGER:
+        return `k ${p1}, tile ${p0} columns`;
+      case Opcode.MATMUL_INTEGER:
+        return `k ${p2}, tile ${p4} x ${p0} x ${p1}`;
       case Opcode.CONV: {
         const mode = this.#image.u32(p0 + ConvBlock.MODE);
         return `${this.#window(p0)} groups ${this.#image.u32(p0 + ConvBlock.GROUPS)} by ${lower(ConvMode[mode], mode)}${closing(it.flags, p5)}`;

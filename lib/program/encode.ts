@@ -6,6 +6,7 @@ import { Binding } from "../../asm/abi/stream";
 import { Probe } from "../../asm/abi/task";
 import { AclError } from "../errors/acl-error";
 import { encodeCopy, encodeMap, encodeReduce } from "./encode-copy";
+import { encodeMatmulInteger, encodePackInteger } from "./encode-integer";
 import { encodeConv, encodeMatmul, encodePool } from "./encode-matrix";
 import { encodePlanes } from "./encode-planes";
 import { encodeNorm, encodeSoftmax } from "./encode-rows";
@@ -67,6 +68,10 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
       return encodeReduce(instruction, table);
     case "matmul":
       return encodeMatmul(instruction, table, panel);
+    case "matmul_integer":
+      return encodeMatmulInteger(instruction, table, panel);
+    case "pack_integer":
+      return encodePackInteger(instruction, table, panel);
     case "conv":
       return instruction.form === "planes" ? encodePlanes(instruction, table, panel) : encodeConv(instruction, table, panel);
     case "pool":

@@ -101,6 +101,16 @@ export type Instruction = Common &
     | { readonly op: "reduce"; readonly fold: FoldName; readonly axes: number; readonly target: View; readonly source: View; readonly after?: Strip }
     /** target[batch..., m, n] = a[batch..., m, k] x b[batch..., k, n]. `b` is packed (see packMatmul in pack.ts) when `packed`. */
     | { readonly op: "matmul"; readonly target: View; readonly a: View; readonly b: View; readonly packed: boolean; readonly epilogue?: Strip }
+    /** The matrices [k, n] of source [batch..., k..., n...], the last `columnDims` dims being n, as matmul_integer takes them: target int8 [batches, bytes]. */
+    | { readonly op: "pack_integer"; readonly target: View; readonly source: View; readonly columnDims: number }
+    /**
+     * int32 target[batch..., m, n] = (a[batch..., m, k] - zeroA[batch..., m]) x (B - zeroB[batch..., n]), 8-bit. `b` is int8 [batch..., bytes]: B as
+     * packInteger or pack_integer left it; zeroB has the dtype that B had. An epilogue may give the target any dtype.
+     */
+    | {
+        readonly op: "matmul_integer"; readonly target: View; readonly a: View; readonly b: View; readonly zeroA: View; readonly zeroB: View;
+        readonly epilogue?: Strip;
+      }
     /** Views are logical [N, C, spatial...]; source and target have channel stride = element size (NHWC in memory). Weights packed by packConv. */
     | {
         readonly op: "conv"; readonly target: View; readonly source: View; readonly weights: View; readonly window: Window;

@@ -5,6 +5,7 @@ import { Probe } from "../../asm/abi/task";
 import { cumulateFault, elementsFault, topKFault } from "./encode-elements";
 import { gatherFault } from "./encode-gather";
 import { sampleFault } from "./encode-sample";
+import { matmulIntegerFault, packIntegerFault } from "./encode-integer";
 import { rnnFault } from "./encode-rnn";
 import type { Image, InstructionRecord, TensorRecord } from "./image";
 import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_LIMIT } from "./pack";
@@ -157,6 +158,15 @@ function verifyMatmul(check: Check): void {
   const batches = product(batch);
   check.epilogue(batches * m * n);
   check.tiles(ceilDiv(m, rows) * ceilDiv(n, columns) * ceilDiv(batches, together));
+}
+
+function verifyMatmulInteger(check: Check): void {
+  const fault = matmulIntegerFault(check.it, check.tensors, check.panel);
+  check.need(fault === undefined, fault ?? "");
+  if (check.it.block === 0) return;
+  const facts = check.strip();
+  const fits = facts.elements === product(check.tensors[0]!.dims) && (facts.accumulator ?? "i32") === "i32";
+  check.need(fits, "has an epilogue over other elements than its sums");
 }
 
 /** Reads and checks the window of CONV and POOL; returns its kernel. */
@@ -314,6 +324,12 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
       return verifyReduce(check);
     case Opcode.MATMUL:
       return verifyMatmul(check);
+    case Opcode.PACK_INTEGER: {
+      const fault = packIntegerFault(it, check.tensors, check.panel);
+      return check.need(fault === undefined, fault ?? "");
+    }
+    case Opcode.MATMUL_INTEGER:
+      return verifyMatmulInteger(check);
     case Opcode.CONV:
       return verifyConv(check);
     case Opcode.POOL:

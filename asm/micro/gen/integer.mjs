@@ -1,14 +1,16 @@
 /**
  * u8 x s8 matrix products with i32 sums, exact. Two ways, chosen by a probe in `bind`: four bytes per step with the relaxed dot product, if this
- * engine and processor give its full-range answer; else two values per step, widened to 16 bits.
+ * engine and processor give its full-range answer; else two values per step, widened to 16 bits here. Panels are the same for both.
  */
 import { SCRATCH } from "./builds.mjs";
 import { dispatcher, tile } from "./tile.mjs";
 import { times } from "./emit.mjs";
 
-const BLOCK_ROWS = 96;
-/** Depth of a block of widened rows. */
-const BLOCK_DEPTH = 512;
+/** Depth of a block: its panel stays in the first-level cache. */
+const BLOCK_DEPTH = 2048;
+/** Depth of a block of widened values, and rows of it: they share their place in scratch with one widened panel of 16 columns. */
+const WIDE_DEPTH = 512;
+const WIDE_ROWS = 48;
 
 function tiles(build) {
   const make = (kind, rows, name) =>
@@ -32,97 +34,94 @@ function dotIsExact(): bool {
 `
     : "";
 
-const exported = (build) => `
-/** Values of the depth that a step takes: 4 or 2. Panels of one are not panels of the other. */
-export function integerStep(): u32 {
-  return step;
-}
-
-/** Bytes of a panel of that depth. */
-export function integerPanelBytes(depth: u32): usize {
-  return <usize>((depth + step - 1) / step) * ${build.vectors * 16};
-}
-
-/** s8 matrix (bytes between rows, between columns) -> panels; \`sums\` gets the sum of each column, for zero points (i32, \`columns\` of them). */
-export function packInteger(source: usize, rowPitch: usize, columnPitch: usize, depth: u32, columns: u32, target: usize, sums: usize): void {
-  for (let column: u32 = 0; column < columns; column++) {
-    let sum: i32 = 0;
-    for (let k: u32 = 0; k < depth; k++) sum += <i32>load<i8>(source + k * rowPitch + column * columnPitch);
-    store<i32>(sums + (column << 2), sum);
-  }
-  for (let column: u32 = 0; column < columns; column += ${build.vectors * 4}) {
-    for (let k: u32 = 0; k < depth; k += step) {
-      for (let i: u32 = 0; i < ${build.vectors * 4}; i++) {
-        for (let j: u32 = 0; j < step; j++) {
-          const value: i32 = column + i < columns && k + j < depth ? <i32>load<i8>(source + (k + j) * rowPitch + (column + i) * columnPitch) : 0;
-          if (step == 4) store<i8>(target, <i8>value);
-          else store<i16>(target, <i16>value);
-          target += 4 / step;
-        }
-      }
-    }
-  }
-}
-
-/** \`count\` bytes -> u16, in steps of 16. */
+/** The vectors of a tile's columns are widened together: first their values of the even step, then of the odd one. */
+const widening = ({ vectors }) => `
+/** \`count\` bytes, whole words -> u16. */
 function widenBytes(source: usize, count: u32, target: usize): void {
   const end = source + count;
-  while (source < end) {
+  while (source + 16 <= end) {
     const v = v128.load(source);
     v128.store(target, i16x8.extend_low_i8x16_u(v));
     v128.store(target, i16x8.extend_high_i8x16_u(v), 16);
     source += 16;
     target += 32;
   }
+  while (source < end) {
+    v128.store64_lane(target, i16x8.extend_low_i8x16_u(v128.load32_zero(source)), 0);
+    source += 4;
+    target += 8;
+  }
 }
 
-/** C += over one block: \`rows\` pointers at \`table\`, \`length\` bytes of every panel. */
-function integerBlock(rows: u32, columns: u32, table: usize, offset: usize, panels: usize, length: usize, panelPitch: usize, c: usize, cPitch: usize): void {
+/** \`length\` bytes of a panel -> two steps of two 16-bit values where it has one of four bytes. */
+function widenPanel(source: usize, length: usize, target: usize): void {
+  const end = source + length;
+  while (source < end) {
+    ${times(
+      vectors,
+      (i) => `const v${i} = v128.shuffle<u16>(v128.load(source, ${i * 16}), v128.load(source, ${i * 16}), 0, 2, 4, 6, 1, 3, 5, 7);
+    v128.store(target, i16x8.extend_low_i8x16_s(v${i}), ${i * 16});
+    v128.store(target, i16x8.extend_high_i8x16_s(v${i}), ${(vectors + i) * 16});`,
+    ).join("\n    ")}
+    source += ${vectors * 16};
+    target += ${vectors * 32};
+  }
+}
+`;
+
+const exported = (build) => `
+/** C += over one block: \`rows\` pointers at \`table\`, \`length\` bytes of a panel, \`width\` columns. */
+function integerTiles(rows: u32, width: u32, table: usize, offset: usize, panel: usize, length: usize, c: usize, cPitch: usize): void {
   const corner = scratch + ${SCRATCH.EDGE};
   const most: u32 = step == 4 ? ${build.rows} : ${build.integerRows};
-  for (let column: u32 = 0; column < columns; column += ${build.vectors * 4}) {
-    const width = min<u32>(${build.vectors * 4}, columns - column);
-    let at = c;
-    for (let row: u32 = 0; row < rows; ) {
-      const height = heightOf(rows - row, most), whole = width == ${build.vectors * 4};
-      const to = whole ? at : corner, pitch = whole ? cPitch : ${build.vectors * 16};
-      if (!whole) for (let i: u32 = 0; i < height; i++) copyShort(corner + i * ${build.vectors * 16}, at + i * cPitch, width);
-      ${build.dot ? "if (step == 4) bytesTile(height, 0, table + (row << 2), offset, panels, length, 0, to, pitch);\n      else " : ""}halvesTile(height, 0, table + (row << 2), offset, panels, length, 0, to, pitch);
-      if (!whole) for (let i: u32 = 0; i < height; i++) copyShort(at + i * cPitch, corner + i * ${build.vectors * 16}, width);
-      at += height * cPitch;
-      row += height;
-    }
-    panels += panelPitch;
-    c += ${build.vectors * 16};
+  const whole = width == ${build.vectors * 4}, pitch = whole ? cPitch : ${build.vectors * 16};
+  for (let row: u32 = 0; row < rows; ) {
+    const height = heightOf(rows - row, most);
+    const to = whole ? c : corner;
+    if (!whole) for (let i: u32 = 0; i < height; i++) copyShort(corner + i * ${build.vectors * 16}, c + i * cPitch, width);
+    ${build.dot ? "if (step == 4) bytesTile(height, 0, table + (row << 2), offset, panel, length, 0, to, pitch);\n    else " : ""}halvesTile(height, 0, table + (row << 2), offset, panel, length, 0, to, pitch);
+    if (!whole) for (let i: u32 = 0; i < height; i++) copyShort(c + i * cPitch, corner + i * ${build.vectors * 16}, width);
+    c += height * cPitch;
+    row += height;
   }
 }
 
 /**
- * C[rows, columns] (i32) = start[columns] + A (u8) x B (s8 panels of \`packInteger\`). Up to 15 bytes behind a row of A are read, none used.
- * \`start\` carries the bias and the zero points.
+ * C[rows, columns] (i32) += A (u8) x B (s8 in panels [column / panelColumns][k / 4][column][4], zeros behind the last k and the last column). A row of A
+ * is read to a whole word.
  */
-export function gemmInteger(rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, start: usize, c: usize, cPitch: usize): void {
-  const pointers = scratch + ${SCRATCH.POINTERS}, widened = scratch + ${SCRATCH.INTEGER};
-  const panelPitch = integerPanelBytes(depth);
-  // Bytes are read in place; widened rows have to fit their place in scratch.
-  const part: u32 = step == 4 ? ${BLOCK_DEPTH * 4} : ${BLOCK_DEPTH}, most: u32 = step == 4 ? ${BLOCK_ROWS} : ${65536 / (BLOCK_DEPTH * 2)};
+export function gemmInteger(rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize): void {
+  const pointers = scratch + ${SCRATCH.POINTERS}, rowsAt = scratch + ${SCRATCH.INTEGER}, panelAt = rowsAt + ${WIDE_ROWS * WIDE_DEPTH * 2};
+  const part: u32 = step == 4 ? ${BLOCK_DEPTH} : ${WIDE_DEPTH}, most: u32 = step == 4 ? ${96} : ${WIDE_ROWS};
+  depth = (depth + 3) & ~3;
   for (let row: u32 = 0; row < rows; row += most) {
     const height = min<u32>(most, rows - row);
-    for (let i: u32 = 0; i < height; i++) {
-      memory.copy(c + i * cPitch, start, <usize>columns << 2);
-      store<u32>(pointers + (i << 2), <u32>(step == 4 ? a + i * aPitch : widened + i * ${BLOCK_DEPTH * 2}));
-    }
+    for (let i: u32 = 0; i < height; i++) store<u32>(pointers + (i << 2), <u32>(step == 4 ? a + i * aPitch : rowsAt + i * ${WIDE_DEPTH * 2}));
     for (let k: u32 = 0; k < depth; k += part) {
-      const count = min<u32>(part, depth - k);
-      if (step != 4) for (let i: u32 = 0; i < height; i++) widenBytes(a + i * aPitch + k, count, widened + i * ${BLOCK_DEPTH * 2});
-      const length = <usize>((count + step - 1) / step) * ${build.vectors * 16};
-      integerBlock(height, columns, pointers, step == 4 ? k : 0, panels + (k / step) * ${build.vectors * 16}, length, panelPitch, c, cPitch);
+      const count = min<u32>(part, depth - k), length = <usize>count * ${build.vectors * 4};
+      if (step != 4) for (let i: u32 = 0; i < height; i++) widenBytes(a + i * aPitch + k, count, rowsAt + i * ${WIDE_DEPTH * 2});
+      let panel = panels + k * ${build.vectors * 4}, to = c;
+      for (let column: u32 = 0; column < columns; column += ${build.vectors * 4}) {
+        const width = min<u32>(${build.vectors * 4}, columns - column);
+        if (step == 4) integerTiles(height, width, pointers, k, panel, length, to, cPitch);
+        else {
+          widenPanel(panel, length, panelAt);
+          integerTiles(height, width, pointers, 0, panelAt, length << 1, to, cPitch);
+        }
+        panel += panelPitch;
+        to += ${build.vectors * 16};
+      }
     }
     a += height * aPitch;
     c += height * cPitch;
   }
 }
+
+/** Values of the depth that a step takes here: 4 or 2. */
+export function integerStep(): u32 {
+  return step;
+}
 `;
 
 export const integerSource = (build) =>
-  `${tiles(build)}\n/** A core-local register: what \`bind\` found. */\nlet step: u32 = 2;\n${probe(build)}${exported(build)}`;
+  `${tiles(build)}\n/** A core-local register: what \`bind\` found. */\nlet step: u32 = 2;\n${probe(build)}${widening(build)}${exported(build)}`;

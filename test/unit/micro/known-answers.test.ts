@@ -61,7 +61,6 @@ function right(): Record<string, number> {
   {
     const { rows, columns, depth } = INTEGER;
     const element = (i: number): number => sum(depth, (k) => integerA(Math.floor(i / columns) * depth + k) * integerB(k * columns + (i % columns)));
-    add("packInteger", columns, (column) => sum(depth, (k) => integerB(k * columns + column)));
     add("gemmInteger", rows * columns, (i) => (i % columns) * 1000 + element(i));
   }
   return digests;
