@@ -68,10 +68,29 @@ function spread<T>(target: usize, step: i32, source: usize, sourceStep: i32, cou
   }
 }
 
+/** One element of 1, 2 or 4 bytes over `bytes` of memory. */
+function fill(shift: u32, target: usize, source: usize, bytes: usize): void {
+  if (shift == 0) {
+    memory.fill(target, load<u8>(source), bytes);
+    return;
+  }
+  const value = shift == 1 ? i16x8.splat(load<i16>(source)) : i32x4.splat(load<i32>(source));
+  const end = target + bytes;
+  for (; target + 16 <= end; target += 16) v128.store(target, value);
+  for (; target < end; target += <usize>1 << shift) {
+    if (shift == 1) store<u16>(target, i16x8.extract_lane_u(value, 0));
+    else store<u32>(target, i32x4.extract_lane(value, 0));
+  }
+}
+
 /** `count` elements of 2^shift bytes, any steps on both sides. */
 export function moveRun(shift: u32, target: usize, step: i32, source: usize, sourceStep: i32, count: u32): void {
   if (step == 1 << shift && sourceStep == step) {
     memory.copy(target, source, <usize>count << shift);
+    return;
+  }
+  if (sourceStep == 0 && step == 1 << shift && shift <= 2) {
+    fill(shift, target, source, <usize>count << shift);
     return;
   }
   switch (<i32>shift) {

@@ -166,14 +166,29 @@ function mergeEpilogue(producer: Product, reader: MapInstruction, view: View): I
 
 /** The sums of integers stay in the core's scratch: what is stored may have any type. */
 function mergeInteger(producer: IntegerProduct, reader: MapInstruction, view: View): Instruction | undefined {
-  const result = reader.strip.outputs[0]!.view;
   const { target } = producer;
-  if (!samePlace(view, target) || !readsWhole(reader, target) || !keepsValue(target, result)) {
+  const strip = seenUnder(reader.strip, target.dims);
+  if (!strip) {
+    return undefined;
+  }
+  const result = strip.outputs[0]!.view;
+  const whole = strip.values.every((value) => value.kind !== "input" || value.view.blob !== view.blob || samePlace(value.view, target));
+  if (!whole || !keepsValue(target, result)) {
     return undefined;
   }
   const before = producer.epilogue ?? { values: [{ kind: "accumulator", type: "i32" } as const], outputs: [{ view: target, value: 0 }] };
-  const epilogue = splice(before, reader.strip, view.blob);
+  const epilogue = splice(before, strip, view.blob);
   return epilogue && fits(epilogue, MOST_EPILOGUE_INPUTS) ? { ...producer, target: result, epilogue } : undefined;
+}
+
+/** The strip with all its views under `dims`. */
+function seenUnder(strip: Strip, dims: readonly number[]): Strip | undefined {
+  const values = strip.values.map((value) => {
+    const view = value.kind === "input" ? reshapeView(value.view, dims) : undefined;
+    return value.kind === "input" ? view && { ...value, view } : value;
+  });
+  const outputs = strip.outputs.map(({ view, value }) => ({ view: reshapeView(view, dims), value }));
+  return values.every((value) => value !== undefined) && outputs.every(({ view }) => view) ? ({ values, outputs } as Strip) : undefined;
 }
 
 /** Elements of a run below which moving them one run at a time costs more than a copy that turns whole blocks. */

@@ -1,55 +1,98 @@
 /**
- * Convolutions of 8-bit integers, exactly, in float32, as products of them are (integer-product.ts): whole numbers below 2^24 are exact in it in whatever order
- * they are summed. Where a sum may become larger, it is made of parts that do not, which are added in int32.
+ * Convolutions of 8-bit integers less their zero points, exactly, in int32: the product of the filters with what lies under the window at each place.
+ * Windows of a padded image are a view of it, which packing reads in place; the product of a filter with all places is a plane of the result.
  */
-import { AclError } from "../errors/acl-error";
-import type { DtypeName } from "../graph/dtype";
+import { encode, sizeOf, type Stored } from "../graph/tensor";
 import type { Value } from "../graph/ir";
-import { decode, sizeOf, type Tensor } from "../graph/tensor";
+import type { View, Window } from "../program/types";
 import type { Expansion } from "./expansion";
+import { zeroPoints } from "./integer-product";
+import type { Lowering, Operand } from "./lowering";
+import { broadcastView, reshapeView, sliceView } from "./views";
 
-/** Whole numbers up to it are exact in float32, in whatever order they are summed. */
-const EXACT = 2 ** 24;
+/** Products of 8-bit integers that float32 adds exactly: 255 x 255 each, below 2^24 together. */
+const EXACT_TAPS = 258;
 
-/** Greatest distance of an 8-bit element from its zero point; `points` undefined: it may be any. */
-function reach(dtype: DtypeName, points: readonly number[] | undefined): number {
-  const [low, high] = dtype === "int8" ? [-128, 127] : [0, 255];
-  return (points ?? [low, high]).reduce((most, point) => Math.max(most, point - low, high - point), 1);
+/** One channel a group has too little depth for a product of matrices: float32 holds its sums, whole numbers below 2^24, exactly. */
+export function depthwise(
+  g: Expansion,
+  x: Value,
+  w: Value,
+  x0: Value | undefined,
+  w0: Value | undefined,
+  attributes: { group: number },
+): Value | undefined {
+  const [filters, perGroup, ...kernel] = w.dims as number[];
+  if (attributes.group === 1 || perGroup !== 1 || filters !== attributes.group || sizeOf(kernel) > EXACT_TAPS) {
+    return undefined;
+  }
+  const moved = (of: Value, zero: Value | undefined, dims: readonly number[]): Value => {
+    const wide = g.cast(of, "float32");
+    return !zero || g.numbers(zero)?.every((z) => z === 0) ? wide : g.call("Sub", [wide, g.reshape(g.cast(zero, "float32"), dims)]);
+  };
+  const perFilter = w0 && sizeOf(w0.dims as number[]) > 1 ? [filters, ...kernel.map(() => 1), 1] : [];
+  return g.cast(g.call("Conv", [moved(x, x0, []), moved(w, w0, perFilter)], attributes as never), "int32");
 }
 
-const numbers = ({ data }: Tensor): number[] => Array.from(data as ArrayLike<number | bigint>, Number);
-const pointsOf = (zero: Value | undefined): readonly number[] | undefined => (!zero ? [0] : zero.constant && numbers(decode(zero.constant)));
-
-/** `of` less its zero point, in float32; nothing is done for a zero point of 0. */
-function moved(g: Expansion, of: Value, zero: Value | undefined, dims: readonly number[]): Value {
-  const wide = g.cast(of, "float32");
-  const nothing = !zero || (zero.constant && numbers(decode(zero.constant)).every((z) => z === 0));
-  return nothing ? wide : g.call("Sub", [wide, g.reshape(g.cast(zero, "float32"), dims)]);
+/** x with its zero point around it. */
+function padded(b: Lowering, x: View, zero: View, { padsBegin, padsEnd }: Window): View {
+  if ([...padsBegin, ...padsEnd].every((pad) => pad === 0)) {
+    return x;
+  }
+  const dims = x.dims.map((dim, axis) => (axis < 2 ? dim : dim + padsBegin[axis - 2]! + padsEnd[axis - 2]!));
+  const whole = b.temporary(x.dtype, dims, undefined, `${b.node.name}.padded`);
+  b.copy(whole, broadcastView(zero, dims));
+  b.copy(
+    padsBegin.reduce((view, pad, i) => sliceView(view, i + 2, pad, x.dims[i + 2]!), whole),
+    x,
+  );
+  return whole;
 }
 
-/** The convolution of (x - x0) and (w - w0) in int32; a zero point of w may be one for each filter. Where sums are too large, x goes in digits. */
-export function wholeConv(g: Expansion, x: Value, w: Value, x0: Value | undefined, w0: Value | undefined, attributes: object): Value {
-  const perFilter = w0 && sizeOf(w0.dims as number[]) > 1;
-  const weights = moved(g, w, w0, perFilter ? [w0.dims![0] as number, ...w.dims!.slice(1).map(() => 1)] : []);
-  const source = moved(g, x, x0, []);
-  const taps = sizeOf(w.dims!.slice(1) as number[]);
-  const known = weights.constant && numbers(decode(weights.constant));
-  const sums =
-    known && Array.from({ length: w.dims![0] as number }, (_, m) => known.slice(m * taps, (m + 1) * taps).reduce((sum, v) => sum + Math.abs(v), 0));
-  const largest = sums ? sums.reduce((a, b) => Math.max(a, b), 1) : taps * reach(w.dtype!, pointsOf(w0));
-  const conv = (of: Value): Value => g.cast(g.call("Conv", [of, weights], attributes as never), "int32");
-  // Digits of a base whose sums are exact, the lowest first; rounded down, also below zero, a digit is 0 to base - 1.
-  const base = 2 ** Math.floor(Math.log2((EXACT - 1) / largest));
-  if (base < 2) {
-    throw new AclError(100024, `${g.what}: ${taps} products of 8-bit integers are more than one sum can have`);
+/** What lies under the window: [N, groups, channels of one, kernel..., places...]. */
+function windows(x: View, groups: number, { kernel, strides, dilations }: Window, places: readonly number[]): View {
+  const [batch, channels, ...spatial] = x.strides as [number, number, ...number[]];
+  const [n, all] = x.dims as [number, number];
+  return {
+    ...x,
+    dims: [n, groups, all / groups, ...kernel, ...places],
+    strides: [batch, channels * (all / groups), channels, ...spatial.map((s, i) => s * dilations[i]!), ...spatial.map((s, i) => s * strides[i]!)],
+  };
+}
+
+/** Filters and their zero points as uint8, which the kernel reads in place. */
+function unsigned(b: Lowering, w: Operand, zero: Operand | undefined, dims: readonly number[]): { readonly filters: View; readonly zeros: View } {
+  if (w.dtype === "uint8" || !w.stored || (zero && !zero.stored)) {
+    return { filters: b.arranged(w.view), zeros: zeroPoints(b, zero, w.dtype, [w.dims[0]!], true) };
   }
-  const scaled = (sum: Value, by: number): Value => (by === 1 ? sum : g.call("Mul", [sum, g.scalar(by, "int32")]));
-  let [rest, most, scale] = [source, reach(x.dtype!, pointsOf(x0)), 1];
-  const parts: Value[] = [];
-  for (; most * largest >= EXACT; most = Math.ceil(most / base), scale *= base) {
-    const high = g.call("Floor", [g.call("Div", [rest, g.scalar(base)])]);
-    parts.push(scaled(conv(g.call("Sub", [rest, g.call("Mul", [high, g.scalar(base)])])), scale));
-    rest = high;
-  }
-  return [...parts, scaled(conv(rest), scale)].reduce((sum, part) => g.call("Add", [sum, part]));
+  const flip = (bytes: Uint8Array): Uint8Array => bytes.map((byte) => byte ^ 128);
+  const points = zero?.stored ?? (encode({ dtype: "int8", dims: [1], data: Float64Array.of(0) }) as Stored);
+  const data = Float64Array.from(flip(points.bytes));
+  const one = b.computed({ dtype: "uint8", dims: [data.length], data });
+  return { filters: b.derived(w.value, "unsigned", "uint8", w.dims, () => flip(w.stored!.bytes)), zeros: broadcastView(one, dims) };
+}
+
+export function lowerIntegerConv(
+  b: Lowering,
+  x: Operand,
+  w: Operand,
+  xZero: Operand | undefined,
+  wZero: Operand | undefined,
+  window: Window,
+  groups: number,
+): void {
+  const target = b.target();
+  const [n, filters, ...places] = target.dims as [number, number, ...number[]];
+  const [each, k, pixels] = [filters / groups, sizeOf(w.dims.slice(1)), sizeOf(places)];
+  const zero = zeroPoints(b, xZero, x.dtype, [1], false);
+  const source = windows(padded(b, b.arranged(x.view), zero, window), groups, window, places);
+  const panels = b.packInteger(source, n * groups, places.length);
+  const { filters: left, zeros } = unsigned(b, w, wZero, [filters]);
+  b.matmulInteger(
+    reshapeView(target, [n, groups, each, pixels])!,
+    broadcastView(reshapeView(left, [groups, each, k])!, [n, groups, each, k]),
+    reshapeView(panels, [n, groups, panels.dims[1]!])!,
+    broadcastView(reshapeView(zeros, [groups, each])!, [n, groups, each]),
+    broadcastView(zero, [n, groups, pixels]),
+  );
 }

@@ -8,7 +8,8 @@ import type { Expansion } from "./expansion";
 import { multiply } from "./matmul";
 import { halfEven, saturate } from "./quantization";
 import { fixed, noise, rejects, sample, scalar, values } from "./sample";
-import { wholeConv } from "./integer-convolution";
+import { depthwise, lowerIntegerConv } from "./integer-convolution";
+import type { Window } from "../program/types";
 import { eachTap, type WindowAttributes, windowOf } from "./window";
 
 const tolerance = { relative: 0, absolute: 1, why: "one step, where the product of the scales rounds the other way" };
@@ -123,7 +124,14 @@ export const ConvInteger = defineOp({
   attributes: CONV,
   infer: ({ x, w }, attributes, context) => [{ dtype: "int32", dims: convType(x, w, attributes, context).dims }],
   reference: ({ x, w, xZero, wZero }, attributes, [out]) => [convReference(x, w, first(xZero), wZero, attributes, out!)],
-  expand: (g, { x, w, xZero, wZero }, attributes) => [wholeConv(g, x, w, xZero, wZero, attributes)],
+  expand: (g, { x, w, xZero, wZero }, attributes) => {
+    const sums = depthwise(g, x, w, xZero, wZero, attributes);
+    return sums && [sums];
+  },
+  lower: (b, { x, w, xZero, wZero }, attributes) => {
+    const { window } = windowOf(x.dims.slice(2), w.dims.slice(2), attributes, b.what);
+    lowerIntegerConv(b, x, w, xZero, wZero, window as Window, attributes.group);
+  },
   samples: () => [
     sample("pads, a zero point", { x: picture, w: filter, xZero: scalar(100, "uint8") }, { attributes: { pads: [1, 1, 1, 1] } }),
     sample("same upper", { x: picture, w: filter, xZero: scalar(100, "uint8") }, { attributes: { auto_pad: "SAME_UPPER" as never } }),
@@ -167,7 +175,7 @@ export const QLinearConv = defineOp({
   expand: (g, { x, xScale, xZero, w, wScale, wZero, yScale, yZero, bias }, attributes) => {
     const spatial = x.dims!.slice(2).map(() => 1);
     const perFilter = (of: Value): Value => g.reshape(of, of.dims!.length === 1 && of.dims![0] !== 1 ? [of.dims![0] as number, ...spatial] : []);
-    const sums = wholeConv(g, x, w, xZero, wZero, attributes);
+    const sums = g.call("ConvInteger", [x, w, xZero, wZero], attributes as never);
     const all = bias ? g.call("Add", [sums, perFilter(bias)]) : sums;
     const scale = g.call("Mul", [g.cast(g.reshape(xScale, []), "float32"), g.cast(perFilter(wScale), "float32")]);
     return [g.call("QuantizeLinear", [g.call("Mul", [g.cast(all, "float32"), scale]), g.reshape(yScale, []), g.reshape(yZero, [])])];
