@@ -6,7 +6,7 @@ import { AclError } from "../errors/acl-error";
 import { formatDims, isConcrete } from "../graph/dims";
 import { DTYPES } from "../graph/dtype";
 import { describeNode, type Graph, isStored, type Node, type Value } from "../graph/ir";
-import { decode, encode, sizeOf, type Tensor } from "../graph/tensor";
+import { decode, encode, filled, sizeOf, type Tensor } from "../graph/tensor";
 import { type AnyOp, type Attributes, type AttributeSpecs, type ConcreteType, type Form, nameInputs, readAttributes, type Type } from "../ops/define";
 import { findOp, requireOps } from "../ops/registry";
 import { inferControl, isControl, plainNodes } from "./control";
@@ -154,6 +154,10 @@ function fold(node: Node, op: AnyOp, attributes: Attributes<AttributeSpecs>, typ
   }
   if (bytes > FOLD_LIMIT_BYTES) {
     return false;
+  }
+  if (op.repeats && node.outputs[0]) {
+    node.outputs[0].constant = filled(op.repeats(attributes), types[0]!.dims as number[]);
+    return true;
   }
   const tensors = node.inputs.map((input): Tensor | undefined => {
     if (!input) {

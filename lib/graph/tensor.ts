@@ -229,6 +229,21 @@ export function encode(value: Tensor): Stored {
   return { dtype: value.dtype, dims: value.dims, bytes };
 }
 
+/** The first element of `element` all over `dims`. */
+export function filled({ dtype, bytes: pattern }: Stored, dims: readonly number[]): Stored {
+  const size = DTYPES[dtype].bytes;
+  const bytes = new Uint8Array(sizeOf(dims) * size);
+  const first = pattern.subarray(0, Math.min(size, bytes.length));
+  // Fresh memory is zero, and costs nothing until it is touched.
+  if (first.some((byte) => byte !== 0)) {
+    bytes.set(first);
+    for (let done = size; done < bytes.length; done *= 2) {
+      bytes.copyWithin(done, 0, Math.min(done, bytes.length - done));
+    }
+  }
+  return { dtype, dims, bytes };
+}
+
 /** Calls `visit` with the row-major index of every element of `dims` and the offset that `strides` give it. */
 export function walk(dims: readonly number[], strides: readonly number[], visit: (index: number, offset: number) => void, start = 0): void {
   const count = sizeOf(dims);

@@ -1,6 +1,6 @@
 /** Constants. */
 import { AclError } from "../errors/acl-error";
-import { decode, elements, sizeOf, type Tensor, tensor } from "../graph/tensor";
+import { decode, elements, sizeOf, type Stored, type Tensor, tensor } from "../graph/tensor";
 import { defineOp, float, floats, int, ints, stored, string } from "./define";
 import { numbersOf } from "./reshape";
 import { asStored, axesOf, ramp, rejects, sample, values } from "./sample";
@@ -51,11 +51,14 @@ export const Constant = defineOp({
   ],
 });
 
+const ZERO: Stored = { dtype: "float32", dims: [1], bytes: new Uint8Array(4) };
+
 export const ConstantOfShape = defineOp({
   names: { onnx: ["ConstantOfShape", 25] },
   inputs: ["shape"],
   attributes: { value: stored() },
   needs: ["shape"],
+  repeats: ({ value }) => value ?? ZERO,
   infer: ({ shape }, { value }, { node }) => {
     const dims = numbersOf(shape, "shape", node)!;
     if (dims.some((dim) => dim < 0)) {

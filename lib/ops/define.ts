@@ -87,6 +87,8 @@ export interface OpDefinition<I extends readonly string[] = readonly string[], A
   readonly layout?: "channels_last" | "follow";
   /** The first output has the bytes of the first input: constants fold without being read. */
   readonly sameBytes?: boolean;
+  /** The element that its one output repeats: constants fold without arithmetic. */
+  repeats?(attributes: Attributes<A>): Stored;
   /** Inputs whose numbers, not only their types, must be known before lowering. */
   readonly needs?: readonly string[];
   /** The size of its result depends on numbers: where they are not known, it runs on the host between two programs. */
