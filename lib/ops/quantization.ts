@@ -126,8 +126,10 @@ export const QuantizeLinear = defineOp({
     const of = alignedViews(b, b.arranged(x.view), scale, zero, along);
     const small = SMALL_FLOATS.has(b.dtype());
     const target = b.target();
-    b.map(reshapeView(target, of.dims)!, [of.x, of.scale, ...(of.zero ? [of.zero] : [])], (s, v, by, z) => {
-      const ratio = s.op("div", s.cast(v!, "f32"), s.cast(by!, "f32"));
+    const known = (operand: Operand | undefined, view: View | undefined) => (operand?.scalar === undefined ? view : operand);
+    const zeros = known(zero, of.zero);
+    b.map(reshapeView(target, of.dims)!, [of.x, known(scale, of.scale)!, ...(zeros ? [zeros] : [])], (s, v, by, z) => {
+      const ratio = scale.scalar === 1 ? s.cast(v!, "f32") : s.op("div", s.cast(v!, "f32"), s.cast(by!, "f32"));
       const steps = small ? ratio : s.op("round", ratio);
       return z === undefined ? steps : s.op("add", steps, s.cast(z, "f32"));
     });

@@ -26,6 +26,14 @@ function requireBytes(types: readonly (Type | undefined)[], node: string): void 
 /** [M] along rows of a, [N] along columns of b. */
 const column = (g: Expansion, of: Value): Value => (of.dims!.length === 1 && of.dims![0] !== 1 ? g.reshape(of, [of.dims![0] as number, 1]) : of);
 
+/** Sums in steps of `scale` -> steps of `yScale`: one factor for both, so that each element is rounded once before it becomes whole. */
+function rescaled(g: Expansion, sums: Value, scale: Value, yScale: Value, yZero: Value): Value {
+  const by = g.cast(yScale, "float32");
+  return sizeOf([...by.dims!, ...yZero.dims!] as number[]) > 1
+    ? g.call("QuantizeLinear", [g.call("Mul", [sums, scale]), by, yZero], { axis: -1 })
+    : g.call("QuantizeLinear", [g.call("Mul", [sums, g.call("Div", [scale, by])]), g.scalar(1), yZero]);
+}
+
 export const QLinearMatMul = defineOp({
   names: { onnx: ["QLinearMatMul", 21] },
   inputs: ["a", "aScale", "aZero", "b", "bScale", "bZero", "yScale", "yZero"],
@@ -53,7 +61,7 @@ export const QLinearMatMul = defineOp({
   expand: (g, { a, aScale, aZero, b, bScale, bZero, yScale, yZero }) => {
     const product = g.cast(g.call("MatMulInteger", [a, b, aZero, bZero]), "float32");
     const scale = g.call("Mul", [column(g, g.cast(aScale, "float32")), g.cast(bScale, "float32")]);
-    return [g.call("QuantizeLinear", [g.call("Mul", [product, scale]), g.cast(yScale, "float32"), yZero], { axis: -1 })];
+    return [rescaled(g, product, scale, yScale, yZero)];
   },
   tolerance,
   samples: () => [
@@ -178,7 +186,7 @@ export const QLinearConv = defineOp({
     const sums = g.call("ConvInteger", [x, w, xZero, wZero], attributes as never);
     const all = bias ? g.call("Add", [sums, perFilter(bias)]) : sums;
     const scale = g.call("Mul", [g.cast(g.reshape(xScale, []), "float32"), g.cast(perFilter(wScale), "float32")]);
-    return [g.call("QuantizeLinear", [g.call("Mul", [g.cast(all, "float32"), scale]), g.reshape(yScale, []), g.reshape(yZero, [])])];
+    return [rescaled(g, g.cast(all, "float32"), scale, g.reshape(yScale, []), g.reshape(yZero, []))];
   },
   tolerance,
   samples: () => [

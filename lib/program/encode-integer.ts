@@ -2,12 +2,11 @@
 import { Opcode } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
 import type { Encoded } from "./encoded";
-import { matmulTiles } from "./encode-matrix";
 import type { InstructionRecord, TensorRecord } from "./image";
 import { packedIntegerSize } from "./pack-integer";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
-import { BYTES_PER_NS, ceilDiv, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { BYTES_PER_NS, ceilDiv, evenUnits, LONGEST_TILE_NS, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
 import type { Instruction, View } from "./types";
 import { product } from "./views";
 
@@ -48,6 +47,20 @@ export function packIntegerFault(it: InstructionRecord, [target, source]: readon
   if (!isByte(source) || target.dtype !== "int8" || !whole || !fits || perTile < 1 || perTile % panel !== 0)
     return "packs a matrix that does not fit";
   return it.tiles === Math.max(1, target.dims[0]! * ceilDiv(columns, perTile)) ? undefined : "has tiles that do not cover its matrix";
+}
+
+/** Columns that the kernel works on at a time; a strip program runs over the rows of a tile one by one, so they are long. */
+const LONGEST_ROW = 1024;
+/** Rows that share what is read of B: as many as the kernel widens at a time. */
+const ROW_BLOCK = 48;
+
+/** Rows, columns and matrices of one tile. */
+function integerTiles(m: number, n: number, batches: number, cellNs: number, panel: number): [number, number, number] {
+  const columns = n <= LONGEST_ROW ? Math.max(n, 1) : ceilDiv(n, ceilDiv(n, LONGEST_ROW) * panel) * panel;
+  const rowNs = columns * cellNs;
+  const most = Math.min(ROW_BLOCK, Math.max(6, Math.floor(LONGEST_TILE_NS / rowNs / 6) * 6));
+  const rows = evenUnits(m, unitsPerTile(m, rowNs, most));
+  return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * rowNs) : 1];
 }
 
 /** Matrices that share one B are one taller matrix where their rows, and the zero points of those, lie evenly behind each other. */
@@ -95,7 +108,7 @@ export function encodeMatmulInteger(given: Of<"matmul_integer">, table: TensorTa
   const [m, n, k] = [...target.dims.slice(-2), a.dims.at(-1)!] as [number, number, number];
   const batches = product(target.dims.slice(0, -2));
   const cellNs = k / (2 * macsPerNs(panel)) + (strip?.elementNs ?? 0) + 0.1;
-  const [rows, columns, together] = matmulTiles(m, n, batches, cellNs, true, k * n, panel) as [number, number, number];
+  const [rows, columns, together] = integerTiles(m, n, batches, cellNs, panel);
   const tiles = Math.max(1, ceilDiv(m, rows) * ceilDiv(n, columns) * ceilDiv(batches, together));
   return {
     op: Opcode.MATMUL_INTEGER,

@@ -107,7 +107,7 @@ function checkMatmul({ target, a, b, packed, node }: Of<"matmul">): void {
 }
 
 /** Rows, columns and matrices of one tile. Rows that share a B not packed before stay together, so that every column is packed once. */
-export function matmulTiles(m: number, n: number, batches: number, cellNs: number, packed: boolean, weightBytes: number, panel: number): number[] {
+function matmulTiles(m: number, n: number, batches: number, cellNs: number, packed: boolean, weightBytes: number, panel: number): number[] {
   if (!packed && m >= ROW_BLOCK) {
     const cut = evenUnits(m, unitsPerTile(m, Math.min(n, UNPACKED_COLUMNS) * cellNs, 4 * ROW_BLOCK));
     const rows = cut * 2 > m ? m : cut;
