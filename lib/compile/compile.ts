@@ -67,7 +67,7 @@ function throwIfAborted(signal: AbortSignal | undefined): void {
 }
 
 /** Longest stretch of work between two turns of the event loop, about; one piece of work may add a few milliseconds. */
-const TURN_MS = 5;
+const TURN_MS = 2;
 
 async function compileInTurns(bytes: Uint8Array, options: CompileOptions, signal: AbortSignal | undefined): Promise<CompileResult> {
   const steps = pipelineSteps(bytes, options);

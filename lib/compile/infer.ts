@@ -130,6 +130,9 @@ function assignType(output: Value, { dtype, dims }: Type, what: string): void {
   if (output.dtype !== undefined && output.dtype !== dtype) {
     throw new AclError(100013, `${what} gives ${dtype}, but "${output.name}" is declared ${output.dtype}; the model contradicts itself`);
   }
+  if (dims.some((dim) => typeof dim === "number" && dim < 0)) {
+    throw new AclError(100021, `${what} gives ${dtype}${formatDims(dims)}, which no tensor can have; its inputs are too small for it`);
+  }
   if (isConcrete(dims) && !(sizeOf(dims) * DTYPES[dtype].bytes < 2 ** 32)) {
     throw new AclError(100021, `${what} gives ${dtype}${formatDims(dims)}, which is larger than a device's memory`);
   }

@@ -16,10 +16,9 @@ function nativeCopy(): Addon["copy"] | undefined {
   return native;
 }
 
-/** Copies all of `source` into `target`, which has the same element type and size. */
-export function copyBytes(target: ArrayBufferView, source: ArrayBufferView): void {
-  const sizeBytes = source.byteLength;
-  if (sizeBytes < NATIVE_BYTES || target.byteLength !== sizeBytes || nativeCopy()?.(target, 0, source, 0, sizeBytes) !== true) {
+/** Copies all of `source` into `target`, which has the same element type; both have `sizeBytes` (asking arrays of many types for it takes 15 ns). */
+export function copyBytes(target: ArrayBufferView, source: ArrayBufferView, sizeBytes: number): void {
+  if (sizeBytes < NATIVE_BYTES || nativeCopy()?.(target, 0, source, 0, sizeBytes) !== true) {
     (target as Uint8Array).set(source as Uint8Array);
   }
 }
@@ -36,12 +35,12 @@ interface ArrayType<T> {
   new (buffer: ArrayBufferLike, byteOffset: number, length: number): T;
 }
 
-/** A copy of `source` with memory of its own. */
-export function copyOf<T extends ArrayBufferView & { readonly length: number }>(source: T, type: ArrayType<T>): T {
-  if (source.byteLength < UNCLEARED_BYTES || nativeCopy() === undefined) {
+/** A copy of `source`, which has `sizeBytes`, with memory of its own. */
+export function copyOf<T extends ArrayBufferView & { readonly length: number }>(source: T, type: ArrayType<T>, sizeBytes: number): T {
+  if (sizeBytes < UNCLEARED_BYTES || nativeCopy() === undefined) {
     return new type(source);
   }
-  const copy = new type(Buffer.allocUnsafeSlow(source.byteLength).buffer, 0, source.length); // a buffer of exactly that size, outside any pool
-  copyBytes(copy, source);
+  const copy = new type(Buffer.allocUnsafeSlow(sizeBytes).buffer, 0, source.length); // a buffer of exactly that size, outside any pool
+  copyBytes(copy, source, sizeBytes);
   return copy;
 }

@@ -1,6 +1,6 @@
 /**
  * The known-answer test of the micro module: every exported function on shapes with all kinds of edges. It decides whether a build may be used,
- * so it runs at device open and has to be cheap: operands are whole numbers, whose products and sums are exact, and a digest of the results is
+ * so it runs soon after device open and has to be cheap: operands are whole numbers, whose products and sums are exact, and a digest of the results is
  * compared with the one that plain loops give (test/unit/micro/known-answers.test.ts holds the loops). Functions with rounded results are few
  * and compared value by value.
  */
@@ -15,6 +15,9 @@ const C = B + 128 * 1024;
 const D = C + 16 * 1024;
 const WORK = D + 32 * 1024;
 const PAGES = 7;
+
+/** How long the event loop waits for a part of the test, about. */
+const TURN_MS = 1;
 
 type Reference = (...index: number[]) => number;
 
@@ -80,7 +83,7 @@ class Bench {
   }
 }
 
-function testProducts(e: KernelExports, bench: Bench): void {
+function* testProducts(e: KernelExports, bench: Bench): Generator<void> {
   // Two whole panels or one, and an edge that takes half a panel.
   const { heights, columns, depth } = PRODUCT;
   const panelPitch = depth * e.panelColumns() * 4;
@@ -88,6 +91,7 @@ function testProducts(e: KernelExports, bench: Bench): void {
   bench.fill(D, depth * columns);
   e.pack(D, columns * 4, 4, depth, columns, B);
   for (const rows of heights) {
+    yield;
     e.gemm(rows, columns, depth, A, depth * 4, B, panelPitch, C, columns * 4, 1);
     bench.exact(`gemm ${rows}`, bench.f32, C, rows * columns);
     // Adding the same again gives the double.
@@ -97,6 +101,7 @@ function testProducts(e: KernelExports, bench: Bench): void {
   }
   // The same product as a convolution of five taps with one channel each: the table names every element of A.
   for (let k = 0; k < depth; k++) for (let row = 0; row < 13; row++) bench.u32[D / 4 + k * 16 + row] = A + (row * depth + k) * 4;
+  yield;
   e.convolve(13, columns, depth, 1, D, 64, B, panelPitch, C, columns * 4, 1);
   bench.exact("gemm 13", bench.f32, C, 13 * columns);
   testClosing(e, bench, panelPitch);
@@ -116,13 +121,14 @@ function testClosing(e: KernelExports, bench: Bench, panelPitch: number): void {
   bench.near("closing", C + columns * 4, 12 * columns, (i) => Math.max(0, sums[i! + columns]!), 0);
 }
 
-function testDepthwise(e: KernelExports, bench: Bench): void {
+function* testDepthwise(e: KernelExports, bench: Bench): Generator<void> {
   const { channels, side, pixels, windows } = DEPTHWISE;
   bench.fill(A, side * side * channels);
   bench.fill(D, 26 * channels);
   const bias = D + 25 * channels * 4;
   const source = A + 2 * side * channels * 4;
   for (const [kernel, step] of windows) {
+    yield;
     const name = `depthwise ${kernel} step ${step}`;
     if (kernel === 3) {
       e.depthwiseRow(kernel, step, pixels, channels, source, side * channels * 4, channels * 4, D, bias, C, channels * 4);
@@ -139,7 +145,7 @@ function testDepthwise(e: KernelExports, bench: Bench): void {
 }
 
 /** Rows of a plane in all heights of the straight-line form, then steps of 2. */
-function testPlanes(e: KernelExports, bench: Bench): void {
+function* testPlanes(e: KernelExports, bench: Bench): Generator<void> {
   const side = 21;
   bench.fill(A, side * side + 8);
   bench.fill(D, 9);
@@ -147,6 +153,7 @@ function testPlanes(e: KernelExports, bench: Bench): void {
     [1, 7, 19],
     [2, 3, 9],
   ] as const) {
+    yield;
     e.depthwisePlane(3, 3, step, step, side * 4, 4, rows, columns, A, side * 4, D, 2, C, columns * 4, Number.NaN, Number.NaN);
     const first = (i: number): number => (Math.floor(i / columns) * side + (i % columns)) * step;
     const tap = (i: number, t: number): number => small(first(i) + Math.floor(t / 3) * side + (t % 3)) * small(t);
@@ -155,7 +162,7 @@ function testPlanes(e: KernelExports, bench: Bench): void {
   }
 }
 
-function testWinograd(e: KernelExports, bench: Bench): void {
+function* testWinograd(e: KernelExports, bench: Bench): Generator<void> {
   const { side, channels } = WINOGRAD;
   bench.fill(A, side * side * channels);
   bench.f32.fill(0, D / 4, D / 4 + 9 * channels * channels);
@@ -166,6 +173,7 @@ function testWinograd(e: KernelExports, bench: Bench): void {
     }
   }
   e.winogradWeights(D, 12, 4, 36, channels * 36, channels, channels, B);
+  yield;
   e.winogradConvolve(A, side, side, channels, 1, 1, B, C, side, side, channels, channels * 4, 0, 4, WORK);
   bench.exact("winograd", bench.f32, C, side * side * channels);
 }
@@ -214,11 +222,12 @@ const STRIPS: readonly (readonly [number, Reference])[] = [
 /** Where the functions take more than one path. Negative arguments only for those that have values there. */
 const POSITIVE = new Set<number>([StripCode.SQRT, StripCode.RSQRT, StripCode.LOG]);
 
-function testStrips(e: KernelExports, bench: Bench): void {
+function* testStrips(e: KernelExports, bench: Bench): Generator<void> {
   const x: Reference = (i) => (i! - 15.25) / 5;
   bench.fill(B, 16, () => -1.5);
   bench.fill(D, 32, (i) => 0.25 + (i! % 3));
   for (const [code, right] of STRIPS) {
+    yield;
     const argument: Reference = (i) => Math.fround(POSITIVE.has(code) ? Math.abs(x(i!)) : x(i!));
     bench.fill(A, 32, argument);
     const done = e.strip(code, C, C + 128, A, 64, B, 0, D, 64);
@@ -227,18 +236,20 @@ function testStrips(e: KernelExports, bench: Bench): void {
   }
 }
 
-function testRows(e: KernelExports, bench: Bench): void {
+function* testRows(e: KernelExports, bench: Bench): Generator<void> {
   const { rows, count } = REDUCED;
   bench.fill(A, rows * count);
   bench.fill(B, 2 * count);
   e.sumRows(rows, count, A, count * 4, C);
   bench.exact("sumRows", bench.f32, C, rows);
+  yield;
   e.maxRows(rows, count, A, count * 4, C);
   bench.exact("maxRows", bench.f32, C, rows);
   e.sumColumns(rows, count, A, count * 4, C, 1);
   bench.exact("sumColumns", bench.f32, C, count);
   e.maxColumns(rows, count, A, count * 4, C, 1);
   bench.exact("maxColumns", bench.f32, C, count);
+  yield;
   const row = Array.from({ length: count }, (_, i) => small(i));
   const total = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
   const exponents = row.map(Math.exp);
@@ -251,7 +262,7 @@ function testRows(e: KernelExports, bench: Bench): void {
   bench.near("layerNormRows", C, count, (i) => ((row[i!]! - mean) / deviation) * small(i!) + small(count + i!), 1e-5);
 }
 
-function testIntegers(e: KernelExports, bench: Bench): void {
+function* testIntegers(e: KernelExports, bench: Bench): Generator<void> {
   const { rows, columns, depth } = INTEGER;
   for (let i = 0; i < rows * depth; i++) bench.u8[A + i] = integerA(i);
   const panel = e.panelColumns();
@@ -264,6 +275,7 @@ function testIntegers(e: KernelExports, bench: Bench): void {
     }
   }
   for (let i = 0; i < rows * columns; i++) bench.i32[C / 4 + i] = (i % columns) * 1000;
+  yield;
   e.gemmInteger(rows, columns, depth, A, depth, B, panelPitch, C, columns * 4);
   bench.exact("gemmInteger", bench.i32, C, rows * columns);
 }
@@ -288,15 +300,44 @@ export const DIGESTS: Readonly<Record<string, number>> = {
   winograd: 18223,
 };
 
-/** Runs all of it on an instance of its own. "" if every answer is right, else the first wrong one. */
-export function testKernels(module: WebAssembly.Module): string {
+/** Runs all of it on an instance of its own, a function or two between yields. "" if every answer is right, else the first wrong one. */
+function* test(module: WebAssembly.Module): Generator<void, string> {
   try {
     const bench = new Bench();
     const e = new WebAssembly.Instance(module, { env: { memory: bench.memory } }).exports as unknown as KernelExports;
     e.bind(SCRATCH);
-    for (const test of [testProducts, testDepthwise, testPlanes, testWinograd, testStrips, testRows, testIntegers]) test(e, bench);
+    for (const part of [testProducts, testDepthwise, testPlanes, testWinograd, testStrips, testRows, testIntegers]) {
+      yield;
+      yield* part(e, bench);
+    }
     return bench.wrong;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
+}
+
+/** "" if every answer of the module is right, else the first wrong one. */
+export function testKernels(module: WebAssembly.Module): string {
+  const steps = test(module);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** As `testKernels`, but the event loop gets its turn in between: most of its time is V8 compiling what is called first. Keeps no process alive. */
+export function testKernelsInTurns(module: WebAssembly.Module, tested: (wrong: string) => void): void {
+  const steps = test(module);
+  const go = (): void => {
+    const end = performance.now() + TURN_MS;
+    do {
+      const { done, value } = steps.next();
+      if (done) {
+        tested(value);
+        return;
+      }
+    } while (performance.now() < end);
+    setImmediate(go).unref();
+  };
+  go();
 }

@@ -160,7 +160,7 @@ function compile(build: KernelBuild, eager = true): WebAssembly.Module | string 
 }
 
 /** The test is loaded when a build needs one. */
-const testKernels = (module: WebAssembly.Module): string => (require("./kernel-test") as typeof import("./kernel-test")).testKernels(module);
+const kernelTest = (): typeof import("./kernel-test") => require("./kernel-test") as typeof import("./kernel-test");
 
 /** Compiled builds of this thread, and why one cannot run: the answer does not change while a process lives. */
 const known = new Map<KernelBuild, WebAssembly.Module | string>();
@@ -171,7 +171,7 @@ export function kernelModule(build: KernelBuild): WebAssembly.Module | string {
   if (found === undefined) {
     found = compile(build);
     // Below base there is nothing to fall to, and the tests of the package cover it: no time is spent on it at open.
-    const wrong = typeof found === "string" || build === "base" ? "" : testKernels(found);
+    const wrong = typeof found === "string" || build === "base" ? "" : kernelTest().testKernels(found);
     if (build === "wide" && typeof found !== "string") watchTierUp(found);
     if (wrong !== "") found = `its known-answer test failed (${wrong})`;
     known.set(build, found);
@@ -201,9 +201,12 @@ export function testLater({ used, module }: Kernels): () => void {
   return () => clearTimeout(timer);
 }
 
-/** A build that turns out wrong is warned of, and devices that are opened from now on do without it. */
 function testLate(build: KernelBuild, module: WebAssembly.Module): void {
-  const wrong = testKernels(module);
+  kernelTest().testKernelsInTurns(module, (wrong) => tested(build, module, wrong));
+}
+
+/** A build that turns out wrong is warned of, and devices that are opened from now on do without it. */
+function tested(build: KernelBuild, module: WebAssembly.Module, wrong: string): void {
   if (wrong === "") {
     // The wide module of this thread is the slow form: what is known of `wide` is the fast one.
     if (build !== "wide") known.set(build, module);
@@ -294,7 +297,7 @@ const TIER_UP_QUIET = 4;
 
 /** Watches the speed of the module from the outside, since V8 does not tell when background compilation ends. Keeps no process alive. */
 function watchTierUp(module: WebAssembly.Module): void {
-  const test = (require("./kernel-test") as typeof import("./kernel-test")).testKernels;
+  const { testKernelsInTurns } = kernelTest();
   tieredUp = new Promise((resolve) => {
     const looks = speedProbe(module);
     const best = looks.map(() => Number.POSITIVE_INFINITY);
@@ -312,7 +315,7 @@ function watchTierUp(module: WebAssembly.Module): void {
       clearInterval(timer);
       setFlag(REVECTORISER, valueAtStart(REVECTORISER));
       flagsChanged = false;
-      resolve(test(module));
+      testKernelsInTurns(module, resolve);
     }, TIER_UP_POLL_MS);
     timer.unref();
   });

@@ -7,7 +7,7 @@ import { Core, Layout } from "./layout";
 import { USER_KERNELS } from "./user-kernel";
 
 /** Steps of niceness between a core and the threads with event loops: where there is no CPU for each, what answers requests goes first. */
-const NICER = 5;
+const NICER = 10;
 
 export interface CoreBoot {
   readonly module: WebAssembly.Module;
@@ -48,14 +48,17 @@ const core = new WebAssembly.Instance(d.module, {
   env: { memory: d.memory, clock: () => base + performance.now() * 1e3, kernel: userKernels(d.memory) },
 }).exports;
 core.bindCore(d.core);
+let tid = 0;
 try {
-  const tid = Number(require("node:fs").readlinkSync("/proc/thread-self").split("/").pop());
+  tid = Number(require("node:fs").readlinkSync("/proc/thread-self").split("/").pop());
   Atomics.store(new Int32Array(d.memory.buffer), ${Layout.CORES >> 2} + d.core * ${Core.SIZE >> 2} + ${Core.TID >> 2}, tid);
-  const os = require("node:os");
-  os.setPriority(tid, Math.min(19, os.getPriority(tid) + ${NICER})); // of this thread alone
-  if (d.pin) require(d.pin.addon).setAffinity([d.pin.cpu]);
-} catch {} // not Linux: a host that blocks cannot see this thread end, and event loops compete with cores
+} catch {} // not Linux: a host that blocks cannot see this thread end
 parentPort.postMessage(0);
+try {
+  const os = require("node:os"); // takes a millisecond: after the core is known to be up
+  if (tid !== 0) os.setPriority(tid, Math.min(19, os.getPriority(tid) + ${NICER})); // of this thread alone
+  if (d.pin) require(d.pin.addon).setAffinity([d.pin.cpu]);
+} catch {} // refused: event loops compete with cores
 let trapped, pending = false;
 for (;;) {
   try {

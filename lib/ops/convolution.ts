@@ -201,6 +201,9 @@ export const Conv = defineOp({
     sample("3-D", { x: noise([1, 2, 4, 5, 6]), weights: fixed(noise([3, 2, 2, 2, 2], 2)) }, { attributes: { pads: [0, 1, 0, 1, 0, 1] } }),
     sample("many channels", { x: noise([1, 33, 6, 7]), weights: fixed(noise([18, 33, 3, 3], 2)) }, { attributes: { pads: [1, 1, 1, 1] } }),
     rejects("channels do not fit", { x: ramp([1, 3, 4, 4]), weights: fixed(ramp([2, 2, 3, 3])) }, 100021, /3 channels in 1 groups/),
+    rejects("kernel larger than an axis without elements", { x: ramp([1, 6, 0]), weights: noise([4, 3, 3]) }, 100021, /does not fit/, {
+      attributes: { group: 2 },
+    }),
     rejects("kernel larger than data", { x: ramp([1, 1, 2, 2]), weights: fixed(ramp([1, 1, 3, 3])) }, 100021, /does not fit/),
     sample("weights at run time", { x: noise([2, 5, 6, 5]), weights: noise([19, 5, 3, 2], 2), bias: noise([19], 3) }),
     sample("groups, weights at run time", { x: noise([1, 6, 5]), weights: noise([4, 3, 3], 2) }, { attributes: { group: 2 } }),

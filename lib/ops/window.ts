@@ -68,7 +68,8 @@ export function windowOf(
       (name) => (same ? `ceil(${name}/${stride})` : `(${name}+${begin + end - reach})/${stride}+1`),
     );
   });
-  if (dims.some((dim) => typeof dim === "number" && dim < 1) && !spatial.includes(0)) {
+  const least = spatial.includes(0) ? 0 : 1;
+  if (dims.some((dim) => typeof dim === "number" && dim < least)) {
     throw shapeError(`${node}: a window of ${formatDims(kernel)} does not fit into ${formatDims(spatial)} with its pads`);
   }
   return { window: { kernel: [...kernel], strides: [...strides], dilations: [...dilations], padsBegin, padsEnd }, dims };

@@ -4,11 +4,11 @@ import { copyBytes } from "../host/copy-bytes";
 import { PoolTag } from "../host/layout";
 import type { Machine } from "../host/machine";
 
-const PIECE_BYTES = 1 << 20;
+const PIECE_BYTES = 1 << 18;
 /** Below it, a first model is loaded before the addon would be: a cold start does not pay for it. */
 const ADDON_BYTES = 1 << 18;
 /** Longest stretch of copying between two turns of the event loop, about. */
-const TURN_MS = 4;
+const TURN_MS = 1;
 
 export class DataStore {
   readonly #machine: Machine;
@@ -69,7 +69,7 @@ export class DataStore {
     if (bytes.length < ADDON_BYTES) {
       this.#machine.bytes.set(bytes, at);
     } else {
-      copyBytes(this.#machine.bytes.subarray(at, at + bytes.length), bytes);
+      copyBytes(this.#machine.bytes.subarray(at, at + bytes.length), bytes, bytes.length);
     }
   }
 

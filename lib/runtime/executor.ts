@@ -6,14 +6,14 @@ import { aborted, checkFunction, checkInteger, checkOptions, checkSignal, invali
 import { currentContext, currentOn } from "./current-context";
 import { Device } from "./device";
 import { type DeviceCore, openDevices } from "./device-core";
-import { checkFeeds, checkOutputs } from "./feeds";
+import { arraysOf, checkFeeds, checkOutputs } from "./feeds";
 import { checkMade, coreOf, isObject, make } from "./internals";
 import { loadCompiler, Model } from "./model";
 import { readModel } from "./model-source";
 import type { PreparedRun } from "./prepared";
 import { conclude, Run, start, startBlocking, type Started } from "./run";
 import type { Stream } from "./stream";
-import { Tensor } from "./tensor";
+import { Tensor, type TensorData } from "./tensor";
 import type { Feeds, LoadProgress, Results, Shapes } from "./types";
 import type { Variant } from "./variant";
 
@@ -147,14 +147,15 @@ export class Executor {
         currentOn(model.device) === undefined &&
         (options === undefined ||
           (options !== null && options.stream === undefined && options.signal === undefined && isObject(outputs) && variant?.fits(outputs)));
-      if (!plain || variant === undefined || feeds === null || typeof feeds !== "object" || !variant.matches(feeds)) {
+      const fed = plain && isObject(feeds) ? variant?.accept(feeds) : undefined;
+      if (variant === undefined || fed === undefined) {
         return this.#runWith(model, feeds, options === undefined ? {} : options);
       }
       const frame = variant.take();
       if (frame === undefined) {
-        return Run.go(model, variant, feeds, { stream: undefined, signal: undefined, outputs });
+        return Run.go(model, variant, fed, { stream: undefined, signal: undefined, outputs });
       }
-      const started = launch(variant, frame, feeds, outputs);
+      const started = launch(variant, frame, fed, outputs);
       if (started !== "DONE") {
         return Run.follow(model, variant, frame, started, { stream: undefined, signal: undefined, outputs });
       }
@@ -177,12 +178,11 @@ export class Executor {
     }
     const tensors = checkFeeds(this.#info, feeds, this.#name);
     const stream = this.#streamOf(model, options.stream);
-    const known = model.compiled(dimsOf(tensors));
-    const variant = known ?? (await this.#compile(model, tensors, signal));
+    const variant = model.compiled(dimsOf(tensors)) ?? (await this.#compile(model, tensors, signal));
     if (outputs !== undefined) {
       checkOutputs(variant, outputs);
     }
-    return Run.go(model, variant, tensors, { stream, signal, outputs });
+    return Run.go(model, variant, arraysOf(variant, tensors), { stream, signal, outputs });
   }
 
   async #compile(model: Model, tensors: Record<string, Tensor>, signal: AbortSignal | undefined): Promise<Variant> {
@@ -237,7 +237,7 @@ export class Executor {
     if (options.outputs !== undefined) {
       checkOutputs(variant, options.outputs);
     }
-    return runBlocking(variant, tensors, this.#streamOf(model, options.stream), options.outputs);
+    return runBlocking(variant, arraysOf(variant, tensors), this.#streamOf(model, options.stream), options.outputs);
   }
 
   /**
@@ -256,7 +256,7 @@ export class Executor {
     try {
       const { shapes, signal } = options;
       const variant = shapes === undefined ? model.current : await model.variantFor(model.complete(shapes), { signal, onProgress: undefined });
-      const zeros = Object.fromEntries(variant.program.inputs.map(({ name, dtype, dims }) => [name, Tensor.zeros(dtype, dims)]));
+      const zeros = variant.program.inputs.map(({ dtype, dims }) => Tensor.zeros(dtype, dims).data);
       await Run.go(model, variant, zeros, { stream: undefined, signal, outputs: undefined });
     } finally {
       model.drop();
@@ -307,9 +307,9 @@ export async function loadExecutor(model: string | URL | Uint8Array, options: Lo
 }
 
 /** Loads a frame and starts it on its own stream. A frame that could not be started goes back. */
-function launch(variant: Variant, frame: ReturnType<Variant["prepare"]>, feeds: Feeds, outputs: Results | undefined): Started {
+function launch(variant: Variant, frame: ReturnType<Variant["prepare"]>, fed: readonly TensorData[], outputs: Results | undefined): Started {
   try {
-    variant.load(frame, feeds, outputs);
+    variant.load(frame, fed, outputs);
     frame.stream.context.checkLatch();
     return start(frame, frame.stream);
   } catch (error) {
@@ -320,7 +320,7 @@ function launch(variant: Variant, frame: ReturnType<Variant["prepare"]>, feeds: 
 
 function runBlocking(
   variant: Variant,
-  tensors: Record<string, Tensor>,
+  fed: readonly TensorData[],
   stream: ReturnType<typeof coreOf.stream> | undefined,
   outputs: Results | undefined,
 ): Results {
@@ -332,7 +332,7 @@ function runBlocking(
   let inFlight = false;
   try {
     on.open();
-    variant.load(frame, tensors, outputs);
+    variant.load(frame, fed, outputs);
     if (!startBlocking(frame, on)) {
       inFlight = true;
       if (!on.machine.block(on.index, frame.sequence, Number.POSITIVE_INFINITY)) {

@@ -113,6 +113,17 @@ function fromArray(input: ValueInfo, data: TensorData, symbols: ReadonlyMap<stri
   return new Tensor(input.dtype, full, data);
 }
 
+/** The arrays of checked feeds, by input of the program. Compiling may have taken a while: what was transferred or shrunk meanwhile is found here. */
+export function arraysOf(variant: Variant, tensors: Readonly<Record<string, Tensor>>): TensorData[] {
+  return variant.program.inputs.map(({ name, sizeBytes }) => {
+    const { data } = tensors[name]!;
+    if (data.byteLength !== sizeBytes) {
+      throw mismatch(variant.name, `the buffer of input "${name}" was transferred or shrunk; pass a tensor that has its data`);
+    }
+    return data;
+  });
+}
+
 /** Checks the `outputs` option of a run: all outputs, each a tensor of the right dtype and dims. @throws AclError 100018 */
 export function checkOutputs(variant: Variant, outputs: Results): void {
   if (!isObject(outputs)) {

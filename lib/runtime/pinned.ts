@@ -13,6 +13,9 @@ const ALIGN = 64;
  * @throws AclError 107000 if its pinned buffer was disposed
  */
 export function pinnedAddress(machine: Machine, data: TensorData): number {
+  if (!machine.exposed) {
+    return 0;
+  }
   const { byteOffset } = data;
   // Address 0 is no user's. (Asking a small array for its buffer would move it out of V8's heap.)
   if (byteOffset === 0 || data.buffer !== machine.bytes.buffer || byteOffset % ALIGN !== 0) {

@@ -9,8 +9,8 @@ import type { Frame } from "./frame";
 import type { Model } from "./model";
 import { pinnedAddress } from "./pinned";
 import type { LateEntry, StreamCore } from "./stream-core";
-import { Tensor, type TensorData } from "./tensor";
-import type { Feeds, Results } from "./types";
+import type { TensorData } from "./tensor";
+import type { Results } from "./types";
 import type { Variant } from "./variant";
 
 /** Until the cores are up nobody else can run anything, so the caller does even what takes this long. */
@@ -126,14 +126,6 @@ function taken(data: TensorData, machine: Machine): TensorData {
   return data instanceof Uint8Array ? new Uint8Array(data) : data.slice();
 }
 
-function takeFeeds(feeds: Feeds, machine: Machine): Feeds {
-  const copies: Record<string, Tensor | TensorData> = {};
-  for (const [name, feed] of Object.entries(feeds)) {
-    copies[name] = feed instanceof Tensor ? new Tensor(feed.dtype, feed.dims, taken(feed.data, machine)) : taken(feed, machine);
-  }
-  return copies;
-}
-
 export interface RunControl {
   readonly stream: StreamCore | undefined;
   readonly signal: AbortSignal | undefined;
@@ -157,7 +149,7 @@ export class Run implements LateEntry {
   /** Made for this run alone, beyond the model's frames. */
   #extraFrame = false;
   /** Until they are in a frame. */
-  #feeds: Feeds | undefined;
+  #fed: readonly TensorData[] | undefined;
 
   private constructor(model: Model, variant: Variant, control: RunControl, resolve: (results: Results) => void, reject: (error: unknown) => void) {
     this.#model = model;
@@ -169,9 +161,9 @@ export class Run implements LateEntry {
     control.signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  static go(model: Model, variant: Variant, feeds: Feeds, control: RunControl): Promise<Results> {
+  static go(model: Model, variant: Variant, fed: readonly TensorData[], control: RunControl): Promise<Results> {
     return new Promise((resolve, reject) => {
-      new Run(model, variant, control, resolve, reject).#begin(feeds);
+      new Run(model, variant, control, resolve, reject).#begin(fed);
     });
   }
 
@@ -184,18 +176,18 @@ export class Run implements LateEntry {
     });
   }
 
-  #begin(feeds: Feeds): void {
+  #begin(fed: readonly TensorData[]): void {
     const { stream } = this.#control;
     try {
       if (!stream?.hasLateEntries) {
         const frame = this.#variant.take();
         if (frame !== undefined) {
-          this.#launch(frame, feeds, start);
+          this.#launch(frame, fed, start);
           return;
         }
       }
       // What is fed is taken now, as with every copy of pageable memory.
-      this.#feeds = takeFeeds(feeds, this.#variant.machine);
+      this.#fed = fed.map((data) => taken(data, this.#variant.machine));
     } catch (error) {
       this.#leave(error);
       return;
@@ -219,7 +211,7 @@ export class Run implements LateEntry {
         this.#variant.give(frame);
       } else {
         // Many may come after each other here: the cores run them, not this thread.
-        this.#launch(frame, this.#feeds!, enqueue);
+        this.#launch(frame, this.#fed!, enqueue);
       }
     };
     try {
@@ -245,7 +237,7 @@ export class Run implements LateEntry {
         const frame = this.#variant.take();
         this.#extraFrame = frame === undefined;
         this.#frame = frame ?? this.#variant.prepare();
-        this.#variant.load(this.#frame, this.#feeds!, this.#control.outputs);
+        this.#variant.load(this.#frame, this.#fed!, this.#control.outputs);
       }
       stream.checkEntry();
       this.#goOn(this.#frame, stream, startBlocking(this.#frame, stream) ? "DONE" : "QUEUED");
@@ -254,12 +246,12 @@ export class Run implements LateEntry {
     }
   }
 
-  #launch(frame: Frame, feeds: Feeds, how: typeof start): void {
+  #launch(frame: Frame, fed: readonly TensorData[], how: typeof start): void {
     this.#frame = frame;
     const stream = this.#control.stream ?? frame.stream;
     try {
       stream.checkEntry();
-      this.#variant.load(frame, feeds, this.#control.outputs);
+      this.#variant.load(frame, fed, this.#control.outputs);
       this.#goOn(frame, stream, how(frame, stream));
     } catch (error) {
       this.#leave(error);
@@ -343,7 +335,7 @@ export class Run implements LateEntry {
 
   #setEntered(): void {
     this.#entered = true;
-    this.#feeds = undefined;
+    this.#fed = undefined;
     this.#control.stream?.entered(this);
   }
 

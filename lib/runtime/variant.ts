@@ -10,7 +10,7 @@ import { outputGone } from "./feeds";
 import { Frame } from "./frame";
 import { make } from "./internals";
 import { overlaps, pinnedAddress } from "./pinned";
-import { arrayOf, Tensor } from "./tensor";
+import { arrayOf, Tensor, type TensorData } from "./tensor";
 import type { Feeds, Results } from "./types";
 
 const ALIGN = 64;
@@ -132,44 +132,48 @@ export class Variant {
     return this.#prepared === 0 && this.#free.length === this.#made && this.#waiting.length === 0;
   }
 
-  /** True if `feeds` are exactly this variant's inputs in name, dtype and dims. */
-  matches(feeds: Feeds): boolean {
+  /** The arrays of `feeds` by input, if they are exactly this variant's inputs in name, dtype and dims. Each feed is read once: an array of another size never gets further. */
+  accept(feeds: Feeds): TensorData[] | undefined {
     const { inputs } = this.program;
-    for (let i = 0; i < inputs.length; i++) {
-      const feed = feeds[this.#inputNames[i]!];
-      if (feed === undefined || feed === null) {
-        return false;
+    const names = this.#inputNames;
+    const fed: TensorData[] = [];
+    let count = 0;
+    for (const name in feeds) {
+      const at = name === names[count] ? count : names.indexOf(name);
+      const port = inputs[at];
+      const feed = feeds[name];
+      if (port === undefined || feed === undefined || feed === null) {
+        return undefined;
       }
-      const port = inputs[i]!;
       if (feed instanceof Tensor) {
         if (feed.dtype !== port.dtype || !sameDims(feed.dims, port.dims) || feed.data.byteLength !== port.sizeBytes) {
-          return false;
+          return undefined;
         }
-      } else if (feed.constructor?.name !== this.#inputArrays[i] || feed.byteLength !== port.sizeBytes || !ArrayBuffer.isView(feed)) {
-        return false;
+        fed[at] = feed.data;
+      } else if (feed.constructor?.name !== this.#inputArrays[at] || feed.byteLength !== port.sizeBytes || !ArrayBuffer.isView(feed)) {
+        return undefined;
+      } else {
+        fed[at] = feed;
       }
-    }
-    let count = 0;
-    for (const _ in feeds) {
       count++;
     }
-    return count === inputs.length;
+    return count === inputs.length ? fed : undefined;
   }
 
   /**
-   * Puts feeds that `matches` has accepted into the frame, and says where the outputs go. What lies in pinned memory of the device is used there:
-   * feeds are read, and outputs written, while the run goes on.
+   * Puts the arrays of all inputs, which have the size of their ports, into the frame, and says where the outputs go. What lies in pinned memory of
+   * the device is used there: feeds are read, and outputs written, while the run goes on.
    */
-  load(frame: Frame, feeds: Feeds, into: Results | undefined): void {
+  load(frame: Frame, fed: readonly TensorData[], into: Results | undefined): void {
     const { inputs } = frame;
     for (let i = 0; i < inputs.length; i++) {
-      const feed = feeds[this.#inputNames[i]!]!;
-      const data = feed instanceof Tensor ? feed.data : feed;
+      const data = fed[i]!;
       const address = pinnedAddress(this.machine, data);
       frame.bind(i, address);
       if (address === 0) {
-        copyBytes(inputs[i]!, data);
-        this.machine.counters.copiedBytes += data.byteLength;
+        const { sizeBytes } = this.program.inputs[i]!;
+        copyBytes(inputs[i]!, data, sizeBytes);
+        this.machine.counters.copiedBytes += sizeBytes;
       }
     }
     for (let i = 0; i < frame.outputs.length; i++) {
@@ -195,12 +199,13 @@ export class Variant {
     if (into !== undefined) {
       for (let i = 0; i < outputs.length; i++) {
         const { data } = into[this.#outputNames[i]!]!;
-        if (data.byteLength !== outputs[i]!.byteLength) {
+        const { sizeBytes } = this.program.outputs[i]!;
+        if (data.byteLength !== sizeBytes) {
           throw outputGone(this.name, this.#outputNames[i]!);
         }
         if (!frame.elsewhere(frame.inputs.length + i)) {
-          copyBytes(data, outputs[i]!);
-          counters.copiedBytes += data.byteLength;
+          copyBytes(data, outputs[i]!, sizeBytes);
+          counters.copiedBytes += sizeBytes;
         }
       }
       return into;
@@ -208,7 +213,7 @@ export class Variant {
     const results: Results = {};
     for (let i = 0; i < outputs.length; i++) {
       const port = this.program.outputs[i]!;
-      results[port.name] = make.tensor(port.dtype, port.dims, copyOf(outputs[i]!, frame.outputArrays[i]!));
+      results[port.name] = make.tensor(port.dtype, port.dims, copyOf(outputs[i]!, frame.outputArrays[i]!, port.sizeBytes));
       counters.copiedBytes += port.sizeBytes;
     }
     return results;

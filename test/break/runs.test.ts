@@ -91,6 +91,11 @@ describe.each(DRIVERS)("$driver", (options) => {
     detach(gone);
     await expect(executor.run({ image: gone })).rejects.toMatchObject({ code: 100017 });
     await expect(executor.run({ image: gone.data })).rejects.toMatchObject({ code: 100017 });
+    // Gone while its shapes are compiled: nothing else of the right size may be run in its place.
+    const late = new Tensor("float32", [3, 1, 28, 28], new Float32Array(3 * 784).fill(0.5));
+    const run = executor.run({ image: late });
+    detach(late);
+    await expect(run).rejects.toMatchObject({ code: 100017 });
     const outputs = Array.from({ length: 8 }, () => ({ probability: Tensor.zeros("float32", [1, 10]) }));
     const runs = outputs.map((into) => executor.run({ image: image(0) }, { outputs: into }));
     const settled = Promise.allSettled(runs);
@@ -112,6 +117,19 @@ describe.each(DRIVERS)("$driver", (options) => {
     expect(() => stream.memcpy(buffer, lost)).toThrow(AclError);
     await stream.destroy();
     buffer.dispose();
+  });
+
+  test("feeds are read once: by their names, in any order, with what was read", async () => {
+    let reads = 0;
+    const shifty = {
+      get image() {
+        reads++;
+        return reads === 1 ? image(1 / 8) : image(7 / 8);
+      },
+    };
+    const { probability } = await executor.run(shifty);
+    expect(reads).toBe(1);
+    expect(probability!.data).toEqual(alone[1]);
   });
 
   test("what a tensor was checked for stays so", async () => {

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { AclError } from "../../../dist/lib/errors/acl-error";
-import { testKernels } from "../../../dist/lib/host/kernel-test";
+import { testKernels, testKernelsInTurns } from "../../../dist/lib/host/kernel-test";
 import { chooseKernels, KERNEL_BUILDS, kernelModule } from "../../../dist/lib/host/kernels";
 import { beds } from "./bed";
 
@@ -98,7 +98,8 @@ test.each([
   expect(Object.fromEntries(declared)).toEqual(Object.fromEntries(exported));
 });
 
-test("the known-answer test finds changed instructions", () => {
+test("the known-answer test finds changed instructions, also in turns", async () => {
+  const inTurns = (module: WebAssembly.Module): Promise<string> => new Promise((done) => testKernelsInTurns(module, done));
   const bytes = fs.readFileSync(file("base"));
   // f32x4.mul (fd e6 01) -> f32x4.add (fd e4 01), one place at a time.
   const places: number[] = [];
@@ -111,7 +112,10 @@ test("the known-answer test finds changed instructions", () => {
     changed[places[i]! + 1] = 0xe4;
     if (!WebAssembly.validate(changed)) continue;
     tried++;
-    if (testKernels(new WebAssembly.Module(changed)) !== "") found++;
+    const module = new WebAssembly.Module(changed);
+    const wrong = testKernels(module);
+    if (wrong !== "") found++;
+    if (tried < 3) expect(await inTurns(module)).toBe(wrong);
   }
   // Not all places can be seen: one tile of many may go unused by these shapes.
   expect(tried).toBeGreaterThan(15);
