@@ -144,6 +144,33 @@ export const ConvInteger = defineOp({
     sample("pads, a zero point", { x: picture, w: filter, xZero: scalar(100, "uint8") }, { attributes: { pads: [1, 1, 1, 1] } }),
     sample("same upper", { x: picture, w: filter, xZero: scalar(100, "uint8") }, { attributes: { auto_pad: "SAME_UPPER" as never } }),
     sample("a zero point for each filter", { x: picture, w: filter, wZero: fixed(values("int8", [2], [3, -5])) }),
+    sample(
+      "groups, filters that are fed",
+      { x: picture, w: values("int8", [4, 1, 2, 2], [1, -2, 3, -4, 5, 6, -7, 8, 127, -128, 0, 1, 2, 3, -1, -1]), xZero: scalar(255, "uint8") },
+      { attributes: { group: 2, pads: [1, 0, 0, 1], dilations: [1, 2] } },
+    ),
+    sample(
+      "a channel for each group",
+      {
+        x: picture,
+        w: fixed(values("int8", [2, 1, 2, 2], [127, -2, 3, -128, 5, 6, -7, 8])),
+        xZero: scalar(7, "uint8"),
+        wZero: fixed(values("int8", [2], [1, -128])),
+      },
+      { attributes: { group: 2, pads: [1, 1, 1, 1] } },
+    ),
+    sample(
+      "a line, steps of two",
+      {
+        x: values(
+          "int8",
+          [1, 1, 40],
+          Array.from({ length: 40 }, (_, i) => ((i * 37) % 256) - 128),
+        ),
+        w: fixed(values("uint8", [3, 1, 3], [0, 255, 3, 9, 200, 7, 1, 2, 128])),
+      },
+      { attributes: { strides: [2] } },
+    ),
     sample("sums that float32 cannot hold", {
       x: values(
         "uint8",

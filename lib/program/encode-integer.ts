@@ -6,7 +6,7 @@ import type { InstructionRecord, TensorRecord } from "./image";
 import { packedIntegerSize } from "./pack-integer";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
-import { BYTES_PER_NS, ceilDiv, evenUnits, LONGEST_TILE_NS, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { BYTES_PER_NS, ceilDiv, LONGEST_TILE_NS, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
 import type { Instruction, View } from "./types";
 import { product } from "./views";
 
@@ -51,15 +51,18 @@ export function packIntegerFault(it: InstructionRecord, [target, source]: readon
 
 /** Columns that the kernel works on at a time; a strip program runs over the rows of a tile one by one, so they are long. */
 const LONGEST_ROW = 1024;
-/** Rows that share what is read of B: as many as the kernel widens at a time. */
-const ROW_BLOCK = 48;
+const SHORTEST_ROW = 256;
+/** Rows that share what is read of B: the kernel's block. */
+const ROW_BLOCK = 96;
 
 /** Rows, columns and matrices of one tile. */
 function integerTiles(m: number, n: number, batches: number, cellNs: number, panel: number): [number, number, number] {
-  const columns = n <= LONGEST_ROW ? Math.max(n, 1) : ceilDiv(n, ceilDiv(n, LONGEST_ROW) * panel) * panel;
+  // A block of rows that is all there is goes in columns, for the sake of other cores.
+  const longest = m <= ROW_BLOCK ? Math.min(LONGEST_ROW, unitsPerTile(n, m * cellNs, SHORTEST_ROW)) : LONGEST_ROW;
+  const columns = n <= longest ? Math.max(n, 1) : ceilDiv(n, ceilDiv(n, longest) * panel) * panel;
   const rowNs = columns * cellNs;
   const most = Math.min(ROW_BLOCK, Math.max(6, Math.floor(LONGEST_TILE_NS / rowNs / 6) * 6));
-  const rows = evenUnits(m, unitsPerTile(m, rowNs, most));
+  const rows = ceilDiv(Math.max(m, 1), ceilDiv(Math.max(m, 1), Math.min(unitsPerTile(m, rowNs, most), ROW_BLOCK)));
   return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * rowNs) : 1];
 }
 

@@ -67,8 +67,8 @@ export const SCRATCH = {
   LIMITS: 3008, // the least and the greatest f32 that the call at hand stores, and the NaN
   BIAS: 3072, // bias of the last columns, fewer than a panel; behind it the marks of NaN
   PATCH: 4096, // Winograd: a tile of 6 x 6 pixels, its half-done transform, and what comes out of it
-  INTEGER: 11264, // rows of bytes widened to 16 bits
-  BYTES: 11264 + 65536,
+  INTEGER: 11264, // rows of bytes and a panel, widened to 16 bits
+  BYTES: 11264 + 114688,
 };
 /** Rows that layer normalization works on at a time. */
 export const MOMENT_ROWS = 8;

@@ -8,9 +8,10 @@ import { times } from "./emit.mjs";
 
 /** Depth of a block: its panel stays in the first-level cache. */
 const BLOCK_DEPTH = 2048;
-/** Depth of a block of widened values, and rows of it: they share their place in scratch with one widened panel of 16 columns. */
+/** Depth of a block of widened values: in scratch its rows lie beside one widened panel of 16 columns. */
 const WIDE_DEPTH = 512;
-const WIDE_ROWS = 48;
+/** Rows of a block: those that share what is read, and widened, of a panel. */
+const BLOCK_ROWS = 96;
 
 function tiles(build) {
   const make = (kind, rows, name) =>
@@ -91,8 +92,9 @@ function integerTiles(rows: u32, width: u32, table: usize, offset: usize, panel:
  * is read to a whole word.
  */
 export function gemmInteger(rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize): void {
-  const pointers = scratch + ${SCRATCH.POINTERS}, rowsAt = scratch + ${SCRATCH.INTEGER}, panelAt = rowsAt + ${WIDE_ROWS * WIDE_DEPTH * 2};
-  const part: u32 = step == 4 ? ${BLOCK_DEPTH} : ${WIDE_DEPTH}, most: u32 = step == 4 ? ${96} : ${WIDE_ROWS};
+  const pointers = scratch + ${SCRATCH.POINTERS}, rowsAt = scratch + ${SCRATCH.INTEGER}, panelAt = rowsAt + ${BLOCK_ROWS * WIDE_DEPTH * 2};
+  const part: u32 = step == 4 ? ${BLOCK_DEPTH} : ${WIDE_DEPTH};
+  const blocks = (rows + ${BLOCK_ROWS - 1}) / ${BLOCK_ROWS}, most = blocks > 1 ? (rows + blocks - 1) / blocks : rows;
   depth = (depth + 3) & ~3;
   for (let row: u32 = 0; row < rows; row += most) {
     const height = min<u32>(most, rows - row);
