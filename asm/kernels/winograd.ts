@@ -1,8 +1,11 @@
-/** CONV in mode WINOGRAD: 3 x 3, step 1, one group, through F(4 x 4, 3 x 3) of the micro module. One tile = some rows of 4 x 4 tiles of one sample. */
+/**
+ * CONV in mode WINOGRAD: 3 x 3, step 1, one group, through F(4 x 4, 3 x 3) of the micro module. One tile = some rows of 4 x 4 tiles of one sample, for all
+ * outputs or, where no strip program follows, for some.
+ */
 import { KERNEL_SCRATCH_BYTES } from "../abi/device";
 import { Instruction } from "../abi/program";
 import { ConvBlock } from "../abi/isa";
-import { winogradConvolve } from "../micro/module";
+import { panelColumns, winogradConvolve } from "../micro/module";
 import { biasOf, greatestOf, leastOf } from "./closing";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, record, stride } from "./view";
@@ -27,23 +30,28 @@ export function runWinograd(program: usize, instruction: usize, tile: u32, frame
   const down = (height + 3) / 4, across = (width + 3) / 4;
   const rowsPerTile = load<u32>(block, ConvBlock.ROWS);
   const perSample = (down + rowsPerTile - 1) / rowsPerTile;
-  const sample = tile / perSample;
-  const last = min<u32>((tile % perSample + 1) * rowsPerTile, down);
+  const columnsPerTile = load<u32>(block, ConvBlock.COLUMNS);
+  const slices = (outputs + columnsPerTile - 1) / columnsPerTile;
+  const j0 = tile % slices * columnsPerTile, j1 = min<u32>(j0 + columnsPerTile, outputs), part = tile / slices % perSample;
+  const sample = tile / slices / perSample;
+  const last = min<u32>((part + 1) * rowsPerTile, down);
   const padTop = load<u32>(block + ConvBlock.PADS, 4), padLeft = load<u32>(block + ConvBlock.PADS, 8);
   const from = addressOf(source, frame) + <usize>(<i32>sample * stride(source, 0));
   const to = addressOf(target, frame) + <usize>(<i32>sample * stride(target, 0));
   const pitch = <usize>(width > 1 ? stride(target, 3) : <i32>(outputs << 2));
-  const together = tilesTogether(inputs, outputs);
+  const together = tilesTogether(inputs, j1 - j0);
   const rows = max<u32>(1, together / across);
   const epilogue = load<u32>(instruction, Instruction.BLOCK);
-  const bias = biasOf(program, instruction, frame), least = leastOf(instruction), greatest = greatestOf(instruction);
-  for (let row = tile % perSample * rowsPerTile; row < last; row += rows) {
+  const start = biasOf(program, instruction, frame), bias = start != 0 ? start + (<usize>j0 << 2) : 0;
+  const least = leastOf(instruction), greatest = greatestOf(instruction);
+  const panels = weights + <usize>(j0 / panelColumns()) * inputs * panelColumns() * 4;
+  for (let row = part * rowsPerTile; row < last; row += rows) {
     const end = min<u32>(row + rows, last);
     for (let first = row * across; first < end * across; first += together) {
       const count = min<u32>(together, end * across - first);
       winogradConvolve(
-        from, dim(source, 2), dim(source, 3), inputs, padTop, padLeft, weights, to, height, width, outputs, pitch, first, count, scratch + WORK,
-        bias, least, greatest,
+        from, dim(source, 2), dim(source, 3), inputs, padTop, padLeft, panels, to + (<usize>j0 << 2), height, width, j1 - j0, pitch, first, count,
+        scratch + WORK, bias, least, greatest, outputs,
       );
     }
     if (epilogue == 0) continue;

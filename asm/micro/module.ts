@@ -51,7 +51,7 @@ export declare function winogradWork(inputs: u32, outputs: u32, count: u32): usi
 @external("micro", "winogradConvolve")
 export declare function winogradConvolve(
   source: usize, height: u32, width: u32, inputs: u32, padTop: u32, padLeft: u32, weights: usize, target: usize, outHeight: u32, outWidth: u32,
-  outputs: u32, targetPitch: usize, first: u32, count: u32, work: usize, bias: usize, least: f32, greatest: f32,
+  outputs: u32, targetPitch: usize, first: u32, count: u32, work: usize, bias: usize, least: f32, greatest: f32, whole: u32,
 ): void;
 @external("micro", "strip")
 export declare function strip(code: u32, target: usize, end: usize, a: usize, aStep: usize, b: usize, bStep: usize, c: usize, cStep: usize): u32;

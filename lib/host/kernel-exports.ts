@@ -150,6 +150,7 @@ export interface KernelExports {
     bias?: number,
     least?: number,
     greatest?: number,
+    whole?: number,
   ): void;
 
   // ---- element by element; code is a StripCode or a MicroCode, the range whole groups of 64 bytes, a step 64 or 0 (splat)

@@ -7,7 +7,7 @@ import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_
 import { splitEpilogue } from "./closing";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, evenUnits, LONGEST_TILE_NS, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, evenUnits, FEW_TILES, LONGEST_TILE_NS, macsPerNs, SPLIT_NS, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
 import type { Instruction, Strip, View, Window } from "./types";
 import { collapse, product } from "./views";
 import { isPlain, planarViews, takesWinograd } from "./winograd";
@@ -106,6 +106,10 @@ function checkMatmul({ target, a, b, packed, node }: Of<"matmul">): void {
     fail(`has b [${b.dims}] for a [${a.dims}] and target [${target.dims}]`);
 }
 
+/** Columns of tiles of about equal width, whole panels each. */
+const evenColumns = (n: number, perTile: number, totalNs: number, panel: number): number =>
+  Math.min(Math.max(n, 1), evenUnits(ceilDiv(n, panel), Math.max(1, perTile / panel), totalNs) * panel);
+
 /** Rows, columns and matrices of one tile. Rows that share a B not packed before stay together, so that every column is packed once. */
 function matmulTiles(m: number, n: number, batches: number, cellNs: number, packed: boolean, weightBytes: number, panel: number): number[] {
   if (!packed && m >= ROW_BLOCK) {
@@ -115,11 +119,15 @@ function matmulTiles(m: number, n: number, batches: number, cellNs: number, pack
     return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
   }
   const streams = weightBytes > COLUMN_BYTES;
-  const wide = n > 2 * panel && (streams || m < ROW_BLOCK);
+  const wide = n > 2 * panel && (streams || m < 2 * ROW_BLOCK);
+  const totalNs = batches * m * n * cellNs;
   // A tall matrix is cut by rows, a flat or wide one by columns too; what does not stay in cache of the weights is read once for as many rows as can be.
-  const columns = wide ? Math.max(Math.min(n, 64), unitsPerTile(n, Math.min(m, ROW_BLOCK) * cellNs, panel * 4)) : Math.max(n, 1);
+  const columns = wide
+    ? evenColumns(n, Math.max(Math.min(n, 64), unitsPerTile(n, Math.min(m, ROW_BLOCK) * cellNs, panel * 4)), totalNs, panel)
+    : Math.max(n, 1);
   const most = Math.max(1, Math.floor(LONGEST_TILE_NS / (columns * cellNs) / ROW_BLOCK)) * ROW_BLOCK;
-  const rows = evenUnits(m, wide && streams ? Math.min(m, most) : unitsPerTile(m, columns * cellNs, ROW_BLOCK));
+  const shared = (batches * ceilDiv(n, columns)) % 2 === 0;
+  const rows = evenUnits(m, wide && streams ? Math.min(m, most) : unitsPerTile(m, columns * cellNs, ROW_BLOCK), shared ? 0 : totalNs);
   return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
 }
 
@@ -289,21 +297,41 @@ function directTiles(pixels: number, m: number, k: number, taps: number, mode: C
   const cellNs = (k * waste) / rate + epilogueNs + 0.1;
   const pixelNs = mode === ConvMode.GATHER ? 5 + k * groups * 0.2 : 5 + taps;
   const few = pixels < 8 * ROW_BLOCK && k * m * 4 > COLUMN_BYTES;
-  const columns = groups === 1 && few ? unitsPerTile(m, Math.min(pixels, ROW_BLOCK) * cellNs, panel * 4) : Math.max(m, 1);
+  const totalNs = pixels * (m * cellNs + pixelNs);
+  const columns =
+    groups === 1 && few ? evenColumns(m, unitsPerTile(m, Math.min(pixels, ROW_BLOCK) * cellNs, panel * 4), totalNs, panel) : Math.max(m, 1);
   const rowNs = columns * cellNs + pixelNs;
-  const rows = mode === ConvMode.DEPTHWISE ? unitsPerTile(pixels, rowNs, 4) : evenUnits(pixels, unitsPerTile(pixels, rowNs, ROW_BLOCK));
+  const run = mode === ConvMode.DEPTHWISE ? 4 : 1;
+  const perTile = unitsPerTile(pixels, rowNs, run === 1 ? ROW_BLOCK : run);
+  const rows = ceilDiv(evenUnits(pixels, perTile, ceilDiv(m, columns) % 2 === 0 ? 0 : totalNs), run) * run;
   const tiles = Math.max(1, ceilDiv(pixels, rows) * ceilDiv(m, columns));
-  return { rows, columns, tiles, costNs: pixels * (m * cellNs + pixelNs) };
+  return { rows, columns, tiles, costNs: totalNs };
 }
 
-/** Tiles are rows of 4 x 4 outputs of one sample. */
+/** Rows per tile, `most` or fewer, with which the busier of two cores has least to do. */
+function evenRows(most: number, least: number, down: number, samples: number): number {
+  if (samples * ceilDiv(down, most) >= FEW_TILES) return most;
+  const busier = (rows: number): number => ceilDiv(samples * ceilDiv(down, rows), 2) * rows;
+  let best = most;
+  for (let rows = most - 1; rows >= Math.max(1, least); rows--) if (busier(rows) < busier(best)) best = rows;
+  return best;
+}
+
+/** Tiles are rows of 4 x 4 outputs of one sample, or its outputs in parts. */
 function winogradTiles({ dims }: View, inputs: number, epilogueNs: number, panel: number): Cut {
   const [samples, outputs, height, width] = dims as [number, number, number, number];
   const [down, across] = [ceilDiv(height, 4), ceilDiv(width, 4)];
   // 36 products in place of 144, and transforms that cost about a nanosecond per ten numbers.
   const tileNs = (36 * inputs * outputs) / macsPerNs(panel) + (inputs + outputs) * (panel > 8 ? 4 : 7) + 16 * outputs * (epilogueNs + 0.1);
-  const rows = Math.max(unitsPerTile(down, across * tileNs), Math.min(ceilDiv(WINOGRAD_PATCHES, across), ceilDiv(down, down * across < 16 ? 1 : 2)));
-  return { rows, columns: Math.max(outputs, 1), tiles: Math.max(1, samples * ceilDiv(down, rows)), costNs: samples * down * across * tileNs };
+  const costNs = samples * down * across * tileNs;
+  // A small image is halved by outputs, so that each core reads half of the weights; not if a strip program would have to run pixel by pixel.
+  if (samples === 1 && down * across <= WINOGRAD_PATCHES && costNs > SPLIT_NS && epilogueNs === 0 && outputs >= 2 * panel) {
+    const columns = ceilDiv(ceilDiv(outputs, panel), costNs > 8 * SPLIT_NS && outputs >= 4 * panel ? 4 : 2) * panel;
+    return { rows: down, columns, tiles: ceilDiv(outputs, columns), costNs };
+  }
+  const most = Math.max(unitsPerTile(down, across * tileNs), Math.min(ceilDiv(WINOGRAD_PATCHES, across), ceilDiv(down, down * across < 16 ? 1 : 2)));
+  const rows = evenRows(most, Math.ceil(WINOGRAD_PATCHES / 2 / across), down, samples);
+  return { rows, columns: Math.max(outputs, 1), tiles: Math.max(1, samples * ceilDiv(down, rows)), costNs };
 }
 
 const POOL_KINDS = { max: PoolKind.MAX, average: PoolKind.AVERAGE, average_include_pad: PoolKind.AVERAGE_INCLUDE_PAD } as const;

@@ -22,9 +22,19 @@ export function unitsPerTile(units: number, unitNs: number, multiple = 1): numbe
   return rounded >= units ? Math.max(units, 1) : rounded;
 }
 
-/** Of `units`, how many make one tile if all are of about equal size, in place of `perTile` and a short last one: up to a third more. */
-export function evenUnits(units: number, perTile: number): number {
-  return Math.max(1, ceilDiv(units, Math.max(1, Math.ceil(units / perTile - 1 / 3))));
+/** Work below this is not worth a second core. */
+export const SPLIT_NS = 30000;
+/** Fewer tiles than this are an even number of them: with 3, one of two cores has twice the work of the other. */
+export const FEW_TILES = 12;
+
+/**
+ * Of `units`, how many make one tile if all are of about equal size, in place of `perTile` and a short last one: up to a third more. `totalNs` is what all
+ * units cost: tiles are then as many as two cores can share evenly, if it is worth it.
+ */
+export function evenUnits(units: number, perTile: number, totalNs = 0): number {
+  const parts = Math.max(1, Math.ceil(units / perTile - 1 / 3));
+  const shared = totalNs > SPLIT_NS && parts < FEW_TILES ? parts + (parts & 1) : parts;
+  return Math.max(1, ceilDiv(units, shared));
 }
 
 export const ceilDiv = (a: number, b: number): number => Math.floor((a + b - 1) / b);

@@ -225,10 +225,11 @@ function verifyConv(check: Check): void {
   if (winograd) verifyWinograd(check, kernel, block, groups);
   const size = winograd ? packedWinogradSize(m, c, check.panel) : packedConvSize([m, c / groups, ...kernel], groups, check.panel);
   check.need(weights.dims.length === 1 && weights.dims[0]! >= size && (weights.strides[0] === 4 || size === 0), "has too few packed weights");
-  check.need(columns >= m || (groups === 1 && columns % check.panel === 0 && !winograd) || depthwise, "cuts panels or groups");
+  const whole = columns >= m || depthwise;
+  check.need(whole || (groups === 1 && columns % check.panel === 0 && !(winograd && check.it.block !== 0)), "cuts panels, groups or an epilogue");
   const pixels = product(target.dims.slice(0, 4));
   check.epilogue(pixels * m);
-  if (winograd) check.tiles(target.dims[0]! * ceilDiv(ceilDiv(target.dims[2]!, 4), rows));
+  if (winograd) check.tiles(target.dims[0]! * ceilDiv(ceilDiv(target.dims[2]!, 4), rows) * ceilDiv(m, columns));
   else check.tiles(ceilDiv(pixels, rows) * ceilDiv(m, columns));
 }
 

@@ -232,18 +232,19 @@ export function winogradWork(inputs: u32, outputs: u32, count: u32): usize {
 /**
  * Tiles first..first + count (4 x 4 output pixels each, row-major) of a 3 x 3 convolution with step 1 over NHWC. Source height x width x inputs,
  * target outHeight x outWidth x outputs, its pixels \`targetPitch\` bytes apart; pads may be any. Bias and limits as in \`winogradOutput\`.
+ * With \`whole\`, these are only some of the \`whole\` outputs whose panels the planes of \`weights\` hold.
  */
 export function winogradConvolve(
   source: usize, height: u32, width: u32, inputs: u32, padTop: u32, padLeft: u32, weights: usize,
   target: usize, outHeight: u32, outWidth: u32, outputs: u32, targetPitch: usize, first: u32, count: u32, work: usize,
-  bias: usize, least: f32, greatest: f32,
+  bias: usize, least: f32, greatest: f32, whole: u32,
 ): void {
   const across: u32 = (outWidth + 3) / 4;
   // 64 bytes more than whole planes: equal offsets of 36 planes must not share cache sets.
   const inPlane = (<usize>count * inputs << 2) + 64, outPlane = (<usize>count * outputs << 2) + 64;
   const sums = work + inPlane * 36;
   const panelPitch = <usize>inputs * ${build.vectors * 16};
-  const weightPlane = (outputs + ${build.vectors * 4 - 1}) / ${build.vectors * 4} * panelPitch;
+  const weightPlane = ((whole ? whole : outputs) + ${build.vectors * 4 - 1}) / ${build.vectors * 4} * panelPitch;
   winogradInput(source, height, width, inputs, padTop, padLeft, across, first, count, work, inPlane);
   for (let i: u32 = 0; i < 36; i++) {
     product(count, outputs, inputs, work + i * inPlane, <usize>inputs << 2, weights + i * weightPlane, panelPitch, sums + i * outPlane, <usize>outputs << 2, 1, 0, 0);
