@@ -5,14 +5,7 @@ import { resolve } from "./addresses";
 import { HandleTable, HandleType } from "./handles";
 import type { LaunchWork, Placed } from "../runtime/kernel-launch";
 import { type AclStream, destroyHooks } from "./streams";
-
-// biome-ignore lint/suspicious/noExplicitAny: object and blocks are the user's.
-type Any = any;
-
-export type Allocate = (object: Any, size: number) => unknown;
-export type GiveBack = (object: Any, block: Any) => unknown;
-export type Advise = (object: Any, size: number, address: number) => unknown;
-export type AddressOf = (block: Any) => number;
+import type { AddressOf, Advise, Allocate, GiveBack } from "./shapes";
 
 export interface Allocator {
   object: unknown;

@@ -7,6 +7,7 @@ import { deviceEnds } from "./lifecycle";
 import { exclusively } from "./process";
 import { RecordTable } from "./records";
 import { overlaps } from "./physical";
+import type { BadRange } from "./shapes";
 
 enum Bad {
   LIVE,
@@ -16,11 +17,6 @@ enum Bad {
 }
 const table = new RecordTable(Shared.BAD_MEMORY, 64, 4);
 const word = (device: AclDevice, index: number, which: Bad): number => device.machine.words[table.at(device, index) + which]!;
-
-export interface BadRange {
-  readonly addr: number;
-  readonly len: number;
-}
 
 export function spoil(device: AclDevice, offset: number, sizeBytes: number, what: string): void {
   exclusively(() => {

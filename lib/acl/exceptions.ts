@@ -9,6 +9,7 @@ import { type KnownLaunch, launchAt } from "./launches";
 import { threadId } from "node:worker_threads";
 import { callUser } from "./states";
 import { turnHooks } from "./waiting";
+import type { ExceptionCallback } from "./shapes";
 
 export interface ExceptionInfo {
   readonly taskId: number;
@@ -20,8 +21,6 @@ export interface ExceptionInfo {
   /** Of a kernel that this thread launched. */
   readonly launch: KnownLaunch | undefined;
 }
-export type ExceptionCallback = (info: number) => void;
-
 const infos = new HandleTable<ExceptionInfo>(HandleType.EXCEPTION);
 const callbacks = new Set<ExceptionCallback>();
 /** The one of set_exception_info_callback. */

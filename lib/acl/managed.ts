@@ -7,6 +7,7 @@ import { type AclDevice, Shared, userId } from "./devices";
 import { deviceEnds } from "./lifecycle";
 import { exclusively } from "./process";
 import { RecordTable } from "./records";
+import type { ManagedValue } from "./shapes";
 
 const PAGE = 2 ** 21;
 
@@ -37,11 +38,6 @@ enum Attribute {
   ACCESSED_BY,
   LAST_PREFETCH_LOCATION,
 }
-export interface ManagedLocation {
-  readonly id?: number;
-  readonly type?: number;
-}
-export type ManagedValue = number | { readonly id: number; readonly type: number } | readonly { readonly id: number; readonly type: number }[];
 /** Place of the host; devices have their physical index. */
 const HOST = 64;
 const NOWHERE = { id: -1, type: -1 };

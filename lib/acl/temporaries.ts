@@ -9,10 +9,8 @@ import { type AclDevice, Shared } from "./devices";
 import { HandleTable, HandleType } from "./handles";
 import { deviceEnds } from "./lifecycle";
 import type { AclStream } from "./streams";
+import type { Recompute } from "./shapes";
 import { blockOn } from "./waiting";
-
-/** Queues on a stream what fills the memory again. */
-export type Recompute = (address: number, stream: number) => unknown;
 
 interface Temporary {
   readonly device: AclDevice;

@@ -2,6 +2,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { AclError } from "../errors/acl-error";
+import { readGiven } from "./files";
 import { DTYPES, type DtypeName } from "../graph/dtype";
 import { arrayOf, countOf, Tensor } from "../runtime/tensor";
 import type { Assignment } from "./arguments";
@@ -75,13 +76,7 @@ function dimSize(name: string, value: string): number {
 }
 
 function readTensor(file: string): Tensor {
-  let bytes: Uint8Array;
-  try {
-    bytes = fs.readFileSync(file);
-  } catch (cause) {
-    throw new AclError(100003, `cannot read ${file}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
-  }
-  const array = readNpy(bytes, path.basename(file));
+  const array = readNpy(readGiven(file, "the input"), path.basename(file));
   return new Tensor(array.dtype, array.dims, new (arrayOf(array.dtype))(alignedBuffer(array.bytes), 0, countOf(array.dims)));
 }
 

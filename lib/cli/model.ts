@@ -1,12 +1,11 @@
 /** Reads a model file for a command: its bytes, and what it says about its inputs and outputs before anything is compiled. */
-import fs from "node:fs";
 import path from "node:path";
 import { modelInfo } from "../compile/bind";
 import type { ModelInfo } from "../compile/types";
-import { AclError } from "../errors/acl-error";
 import { importOnnx } from "../import/onnx/model";
 import type { Tensor } from "../runtime/tensor";
 import type { Assignment } from "./arguments";
+import { readGiven } from "./files";
 import { UsageError } from "./output";
 
 export interface ModelFile {
@@ -19,12 +18,7 @@ export interface ModelFile {
 /** @throws AclError 100003 if the file cannot be read, and what the importer throws */
 export function readModel(file: string): ModelFile {
   const folder = path.dirname(path.resolve(file));
-  let bytes: Uint8Array;
-  try {
-    bytes = fs.readFileSync(file);
-  } catch (cause) {
-    throw new AclError(100003, `the model ${file} cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
-  }
+  const bytes = readGiven(file, "the model");
   return { bytes, folder, info: modelInfo(importOnnx(bytes, folder)) };
 }
 

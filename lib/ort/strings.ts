@@ -169,26 +169,49 @@ function split(node: RawNode, [input]: Inputs): AnyTensor[] {
   ];
 }
 
-function fullMatch(node: RawNode, [input]: Inputs): Tensor[] {
-  const { dims, data } = stringsOf(input, node);
+/** RE2 promises linear time; JavaScript's engine may go on for ever, so what it does here can be stopped. */
+const MATCH_LIMIT_MS = 1000;
+let matcher: ((expression: RegExp, texts: readonly string[]) => boolean[]) | undefined;
+
+function makeMatcher(): NonNullable<typeof matcher> {
+  const { createContext, Script } = require("node:vm") as typeof import("node:vm");
+  const script = new Script("texts.map((text) => expression.test(text))");
+  const place = createContext({});
+  return (expression, texts) => {
+    try {
+      return script.runInContext(Object.assign(place, { expression, texts }), { timeout: MATCH_LIMIT_MS }) as boolean[];
+    } finally {
+      Object.assign(place, { expression: undefined, texts: undefined });
+    }
+  };
+}
+
+/** What RE2 has and JavaScript too. @throws AclError 100023 */
+function expressionOf(node: RawNode): RegExp {
   const pattern = new Given(node).text("pattern") ?? "";
   // RE2 has flags in the pattern, JavaScript beside it.
   const [, flags = "", rest = pattern] = /^\(\?([ims]+)\)(.*)$/s.exec(pattern) ?? [];
-  let expression: RegExp;
-  try {
-    expression = new RegExp(`^(?:${rest})$`, `u${flags}`);
-  } catch (cause) {
-    throw new AclError(100023, `node "${node.name}" (RegexFullMatch): the pattern is none that JavaScript knows: ${(cause as Error).message}`, {
-      cause,
-    });
+  const bare = rest.replace(/\\[^1-9k]/g, "").replace(/\[[^\]]*\]/g, "");
+  if (/\\[1-9k]|\(\?<?[=!]/.test(bare)) {
+    throw bad(node, "the pattern looks around or back at what it has matched, which RE2 cannot", 100023);
   }
-  return [
-    numbers(
-      "bool",
-      dims,
-      data.map((text) => Number(expression.test(text))),
-    ),
-  ];
+  try {
+    return new RegExp(`^(?:${rest})$`, `u${flags}`);
+  } catch (cause) {
+    throw bad(node, `the pattern is none that JavaScript knows: ${(cause as Error).message}`, 100023);
+  }
+}
+
+function fullMatch(node: RawNode, [input]: Inputs): Tensor[] {
+  const { dims, data } = stringsOf(input, node);
+  const expression = expressionOf(node);
+  matcher ??= makeMatcher();
+  try {
+    return [numbers("bool", dims, matcher(expression, data).map(Number))];
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw cause;
+    throw bad(node, `matching ${data.length} strings takes more than ${MATCH_LIMIT_MS} ms; write the pattern without repetitions of repetitions`);
+  }
 }
 
 const KEYS = { strings: "string", int64s: "int64", floats: "float32" } as const;

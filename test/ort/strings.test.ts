@@ -54,9 +54,23 @@ test("StringConcat broadcasts, StringSplit fills up", async () => {
   ]);
 });
 
+test("a pattern that would never come to an end is given up", async () => {
+  const endless = one("RegexFullMatch", { pattern: "(a+)+" });
+  await expect(run(endless, { x: words([`${"a".repeat(60)}b`]) })).rejects.toMatchObject({
+    code: 100017,
+    message: expect.stringMatching(/more than 1000 ms/),
+  });
+  expect(await run(endless, { x: words(["aaa", "b"]) })).toEqual([[[2], [1, 0]]]);
+});
+
 test("RegexFullMatch wants the whole string, and a pattern that there is", async () => {
   const mail = one("RegexFullMatch", { pattern: "(?i)[a-z]+@[a-z]+\\.(com|org)" });
   expect(await run(mail, { x: words(["Ab@c.com", "a@b.com!", "a@b.net"]) })).toEqual([[[3], [1, 0, 0]]]);
+  const same = one("RegexFullMatch", { pattern: "\\\\1[(?=]+" });
+  expect(await run(same, { x: words(["\\1=(?", "11"]) })).toEqual([[[2], [1, 0]]]);
+  for (const pattern of ["(a)\\1", "a(?=b)b", "(?<!a)b"]) {
+    await expect(run(one("RegexFullMatch", { pattern }), { x: words(["aa"]) })).rejects.toMatchObject({ code: 100023 });
+  }
   const broken = run(one("RegexFullMatch", { pattern: "(" }), { x: words(["a"]) });
   await expect(broken).rejects.toThrow(AclError);
   await expect(broken).rejects.toThrow(/the pattern is none/);

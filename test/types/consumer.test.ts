@@ -5,7 +5,8 @@ import path from "node:path";
 import ts from "typescript";
 
 const root = path.join(__dirname, "../..");
-const entry = path.join(root, "dist/lib/index.d.ts");
+/** Types of every entry in package.json. */
+const ENTRIES = ["index", "ort/ort", "acl/acl", "acl/rt", "diag/timeline"].map((name) => path.join(root, `dist/lib/${name}.d.ts`));
 
 /** Declaration files that a consumer of the package loads, from its types entry down. */
 function closure(file: string, seen = new Set<string>()): Set<string> {
@@ -22,13 +23,14 @@ function closure(file: string, seen = new Set<string>()): Set<string> {
 }
 
 test("public types never reach the device's layouts", () => {
-  const inner = [...closure(entry)].map((file) => path.relative(path.join(root, "dist"), file)).filter((file) => file.startsWith("asm"));
+  const files = ENTRIES.flatMap((entry) => [...closure(entry)]);
+  const inner = files.map((file) => path.relative(path.join(root, "dist"), file)).filter((file) => /^(asm|lib.host)\b/.test(file));
   expect(inner).toEqual([]);
 });
 
 test("public types hold no any", () => {
   const found: string[] = [];
-  for (const file of closure(entry)) {
+  for (const file of closure(ENTRIES[0]!)) {
     const source = ts.createSourceFile(file, fs.readFileSync(file, "utf8"), ts.ScriptTarget.ES2022, true);
     const visit = (node: ts.Node): void => {
       if (node.kind === ts.SyntaxKind.AnyKeyword) found.push(`${path.relative(root, file)}: ${node.parent.getText().slice(0, 80)}`);
@@ -39,7 +41,10 @@ test("public types hold no any", () => {
   expect(found).toEqual([]);
 });
 
-test("a strict consumer compiles, as CommonJS and as ES module", () => {
+test.each([
+  ["node16", "as CommonJS and as ES module", /\.[mc]ts$/, { module: ts.ModuleKind.Node16 }],
+  ["bundler", "as ES module", /\.mts$/, { module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler }],
+])("a strict consumer of every entry compiles (%s, %s)", (_resolution, _form, files, resolution) => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "npurt-types-"));
   fs.cpSync(path.join(__dirname, "consumer"), folder, { recursive: true });
   fs.mkdirSync(path.join(folder, "node_modules/@types"), { recursive: true });
@@ -48,10 +53,10 @@ test("a strict consumer compiles, as CommonJS and as ES module", () => {
   const program = ts.createProgram(
     fs
       .readdirSync(folder)
-      .filter((name) => /\.[mc]ts$/.test(name))
+      .filter((name) => files.test(name))
       .map((name) => path.join(folder, name)),
     {
-      module: ts.ModuleKind.Node16,
+      ...resolution,
       target: ts.ScriptTarget.ES2022,
       lib: ["lib.es2022.d.ts"], // a Node program: no DOM that would lend its types
       strict: true,

@@ -1,17 +1,7 @@
 /** Allocators of the user. What they serve here: data of a launch that does not fit the stream's ring. */
 import { invalidParam } from "../../errors/make";
-import {
-  type AddressOf,
-  type Advise,
-  type Allocate,
-  allocatorAt,
-  allocatorOf,
-  createAllocator,
-  destroyAllocator,
-  type GiveBack,
-  registerAllocator,
-  unregisterAllocator,
-} from "../allocators";
+import { allocatorAt, allocatorOf, createAllocator, destroyAllocator, registerAllocator, unregisterAllocator } from "../allocators";
+import type { AddressOf, Advise, Allocate, GiveBack } from "../shapes";
 import { anything, func, handle } from "../args";
 import { ownStream } from "../streams";
 import { call } from "../table";

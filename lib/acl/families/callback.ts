@@ -1,7 +1,8 @@
 /** Callbacks of streams, host functions, and callbacks of exceptions. */
 import { invalidParam } from "../../errors/make";
 import { anything, callback, callbackOrNull, handle, integer } from "../args";
-import { type ExceptionCallback, exceptionInfo, registerException, setSingle, unregisterException } from "../exceptions";
+import { exceptionInfo, registerException, setSingle, unregisterException } from "../exceptions";
+import type { ExceptionCallback } from "../shapes";
 import { addressOfView } from "../host-memory";
 import type { KnownLaunch } from "../launches";
 import {

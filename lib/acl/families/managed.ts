@@ -5,7 +5,8 @@ import { Location } from "../addresses";
 import { dict, handle, integer, list } from "../args";
 import { current } from "../contexts";
 import { physicalIndex } from "../devices";
-import { advise, allocateManaged, type ManagedLocation, type ManagedRef, managedAt, managedAttribute, notePrefetch, wholePages } from "../managed";
+import { advise, allocateManaged, type ManagedRef, managedAt, managedAttribute, notePrefetch, wholePages } from "../managed";
+import type { ManagedLocation } from "../shapes";
 import { type AclStream, checkLaunch, ownStream, submitTask } from "../streams";
 import { call } from "../table";
 

@@ -9,7 +9,8 @@ import { type AclDevice, deviceIfOpen, ensureDevice, physicalIndex, userId } fro
 import { isManaged } from "../managed";
 import { ownStream, syncContext } from "../streams";
 import { call } from "../table";
-import { createTemporary, destroyTemporary, evictionsOf, type Recompute, useTemporary } from "../temporaries";
+import { createTemporary, destroyTemporary, evictionsOf, useTemporary } from "../temporaries";
+import type { Recompute } from "../shapes";
 
 const MEMORY_ATTRIBUTES = 12;
 /** aclrtMallocAttrType. */

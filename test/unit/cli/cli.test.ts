@@ -1,5 +1,5 @@
 /** The command as a shell sees it: stdout, stderr, exit code. */
-import { execFile } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
@@ -70,6 +70,18 @@ describe("run", () => {
     expect(damaged).toMatchObject({ code: 1, stderr: expect.stringMatching(/\(1000\d\d\)/) });
     expect(damaged.stderr).not.toMatch(/^\s+at /m);
     expect(verbose.stderr).toMatch(/^\s+at /m);
+  });
+
+  test("refuses pipes and devices instead of waiting for them, as models and as inputs", async () => {
+    const pipe = path.join(folder, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const answers = await Promise.all([
+      npurt("run", pipe),
+      npurt("inspect", pipe),
+      npurt("run", "/dev/zero"),
+      npurt("run", digits, "--input", `image=${pipe}`),
+    ]);
+    for (const answer of answers) expect(answer).toMatchObject({ code: 1, stderr: expect.stringMatching(/no regular file.*\(100003\)/) });
   });
 
   test("feeds a file, writes a file, and reports both as JSON", async () => {
