@@ -67,6 +67,9 @@ export const PLANE_BYTES: u32 = 131072;
 /** Elements that may be read behind the last of such a row. */
 export const PLANE_SLACK: u32 = 8;
 
+/** Bytes of the rows of source and target that a row of patches needs side by side in mode WINOGRAD where one of them is row-major. */
+export const WINOGRAD_BAND_BYTES: u32 = 393216;
+
 /** How REDUCE walks: ROWS folds one row after the other; COLUMNS adds whole lines when neighbours in memory belong to different rows. */
 export enum ReduceMode { ROWS, COLUMNS }
 

@@ -39,8 +39,14 @@ function runsOnPlanes({ op, domain, inputs: [x, weights], attributes }: Node): b
   }
   const step = (attributes.get("strides") as readonly bigint[] | undefined)?.[1] ?? 1n;
   const small = weights.dims.length === 4 && Number(weights.dims[2]) * Number(weights.dims[3]) <= 9;
+  // Winograd turns a band of rows at a time.
+  const plain = ["strides", "dilations"].every((name) =>
+    ((attributes.get(name) as readonly bigint[] | undefined) ?? []).every((value) => value === 1n),
+  );
+  const winograd =
+    small && plain && weights.dims.slice(2).every((size) => size === 3) && weights.dims.slice(0, 2).every((size) => Number(size) >= 16);
   const perChannel = small && weights.dims[1] === 1 && weights.dims[0] === x!.dims![1] && step <= 2n;
-  return perChannel || weights.dims.slice(2).every((size) => size === 1);
+  return perChannel || winograd || weights.dims.slice(2).every((size) => size === 1);
 }
 
 /** One of these between two values outside. */

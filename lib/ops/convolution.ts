@@ -142,15 +142,20 @@ export const Conv = defineOp({
       lowerPlanes(b, given, filter(), bias && plainFloats(b, bias));
       return;
     }
-    if (rowMajor && takesPlanes(b.target(), given, window, attributes.group) && isDense(filter())) {
-      b.conv(b.target(), given, filter(), window, attributes.group, bias && biasStrip(b, b.target(), bias), "planes");
+    const winogradOf = (target: View, source: View): boolean =>
+      weights.stored !== undefined && !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);
+    const target = rowMajor ? b.target() : undefined;
+    const slides = target && takesPlanes(target, given, window, attributes.group) && isDense(filter());
+    if (target && (slides || winogradOf(target, given))) {
+      const form = slides ? "planes" : "winograd";
+      const packed = slides ? filter() : winogradFilter(b, weights);
+      b.conv(target, given, packed, window, attributes.group, bias && biasStrip(b, target, bias), form);
       return;
     }
     const planar = takesPlanar(given, attributes.group);
     const source = planar ? given : b.channelsLast(given);
     b.through("float32", channelsLast(x.dims.length), (target) => {
-      const winograd = weights.stored && !b.program.direct && paysWinograd(target, source) && takesWinograd(target, source, window, attributes.group);
-      const form = winograd ? "winograd" : planar ? "planar" : "direct";
+      const form = winogradOf(target, source) ? "winograd" : planar ? "planar" : "direct";
       b.conv(target, source, packedWeights(b, weights, attributes.group, form), window, attributes.group, bias && biasStrip(b, target, bias), form);
     });
   },

@@ -223,7 +223,8 @@ function checkConv({ target, source, weights, groups, window, node, form }: Of<"
   const [m, c] = [target.dims[1]!, source.dims[1]!];
   if ([target, source, weights].some(({ dtype }) => dtype !== "float32"))
     throw new AclError(100026, `node "${node}": conv takes float32 only: cast first`);
-  if (groups < 1 || m % groups !== 0 || c % groups !== 0 || (target.strides[1] !== 4 && m > 1) || (source.strides[1] !== 4 && c > 1)) {
+  const dense = (target.strides[1] === 4 || m <= 1) && (source.strides[1] === 4 || c <= 1);
+  if (groups < 1 || m % groups !== 0 || c % groups !== 0 || !(dense || form === "winograd")) {
     throw new AclError(
       100000,
       `node "${node}": conv needs dense channels (NHWC) and ${groups} groups that divide ${c} input and ${m} output channels`,
@@ -260,7 +261,8 @@ export function encodeConv(given: Of<"conv">, table: TensorTable, panel: number)
   const channels = c / groups;
   const winograd = instruction.form === "winograd";
   const mode = winograd ? ConvMode.WINOGRAD : convMode(instruction, m);
-  const axes = channelsLast(given.target.dims.length);
+  const planar = winograd && target.strides[1] !== 4 && m > 1;
+  const axes = planar ? target.dims.map((_, axis) => axis) : channelsLast(given.target.dims.length);
   const epilogue = encodeEpilogue(given.epilogue, given.target, 1, node, table, axes);
   const pixels = target.dims[0]! * product(target.dims.slice(2));
   const cut = winograd

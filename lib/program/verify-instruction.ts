@@ -13,7 +13,7 @@ import { isFloatType, isStripDtype, registerOf, TYPE_CODES } from "./strip-ops";
 import { type StripFacts, verifyStrip } from "./verify-strip";
 import { ceilDiv } from "./tiles";
 import { product } from "./views";
-import { fitsPlanes } from "./winograd";
+import { fitsPlanes, fitsWinograd } from "./winograd";
 
 type Fail = (what: string) => never;
 
@@ -212,7 +212,8 @@ function verifyConv(check: Check): void {
     verifyPlanes(check, kernel, block);
     return;
   }
-  check.need((target.strides[4] === 4 || m <= 1) && (source.strides[4] === 4 || c <= 1), "needs dense channels");
+  const dense = (target.strides[4] === 4 || m <= 1) && (source.strides[4] === 4 || c <= 1);
+  check.need(dense || mode === ConvMode.WINOGRAD, "needs dense channels");
   const depthwise = isDepthwise(c / groups, m / groups, groups);
   check.need(mode <= ConvMode.WINOGRAD && (mode === ConvMode.DEPTHWISE) === depthwise && c / groups <= RUN_LIMIT, "has the wrong mode");
   const gathers = mode === ConvMode.GATHER || mode === ConvMode.RUNS;
@@ -252,9 +253,8 @@ function verifyWinograd(check: Check, kernel: readonly number[], block: number, 
   const ones = [ConvBlock.STRIDES, ConvBlock.DILATIONS].flatMap((field) => [4, 8].map((at) => image.u32(block + field + at)));
   check.need(kernel.join() === "1,3,3" && ones.every((value) => value === 1) && groups === 1, "has a window that Winograd does not take");
   const [target, source] = check.tensors as [TensorRecord, TensorRecord];
-  const dense = ({ dims, strides }: TensorRecord): boolean =>
-    dims[1] === 1 && (dims[3] === 1 || strides[3] === dims[4]! * 4) && (dims[2] === 1 || strides[2] === dims[4]! * dims[3]! * 4);
-  check.need(dense(target) && dense(source), "needs dense views");
+  const spatial = ({ dims, strides }: TensorRecord) => [dims[2]!, dims[3]!, dims[4]!, strides[2]!, strides[3]!, strides[4]!] as const;
+  check.need(target.dims[1] === 1 && source.dims[1] === 1 && fitsWinograd(spatial(target), spatial(source)), "needs dense views");
   // Patches start at whole outputs minus the padding and read zeros outside the source, whatever its size.
   check.need(
     [4, 8].every((at) => image.u32(block + ConvBlock.PADS + at) < 2 ** 20),

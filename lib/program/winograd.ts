@@ -1,5 +1,5 @@
 /** Which convolutions have simpler or faster forms. */
-import { PLANE_BYTES, PLANE_SLACK } from "../../asm/abi/isa";
+import { PLANE_BYTES, PLANE_SLACK, WINOGRAD_BAND_BYTES } from "../../asm/abi/isa";
 import { isDepthwise } from "./pack";
 import type { View, Window } from "./types";
 
@@ -12,9 +12,23 @@ export const isPlain = ({ kernel, strides, dilations, padsBegin, padsEnd }: Wind
 /** Whether conv can run in form winograd at all; whether that pays is the lowering's decision. */
 export function takesWinograd(target: View, source: View, window: Window, groups: number): boolean {
   if (target.dims.length !== 4 || groups !== 1 || window.kernel.length !== 2 || !isPlain(window, 3)) return false;
-  const pixel = ({ dims, strides }: View): boolean => dims[3] === 1 || strides[3] === dims[1]! * 4;
-  const row = ({ dims, strides }: View): boolean => dims[2] === 1 || strides[2] === dims[1]! * dims[3]! * 4;
-  return [target, source].every((view) => pixel(view) && row(view));
+  const spatial = ({ dims, strides }: View): Spatial => [dims[2]!, dims[3]!, dims[1]!, strides[2]!, strides[3]!, strides[1]!];
+  return fitsWinograd(spatial(target), spatial(source));
+}
+
+/** Height, width and channels of a view, then their strides. */
+type Spatial = readonly [height: number, width: number, channels: number, down: number, across: number, deep: number];
+
+/** Whether each view has dense pixels side by side, or planes of dense rows, whose part for a row of patches fits beside the transforms. */
+export function fitsWinograd(target: Spatial, source: Spatial): boolean {
+  const planar = ([, , channels, , , deep]: Spatial): boolean => deep !== 4 && channels > 1;
+  const dense = (view: Spatial): boolean => {
+    const [height, width, channels, down, across] = view;
+    return planar(view) ? across === 4 || width === 1 : (width === 1 || across === channels * 4) && (height === 1 || down === channels * width * 4);
+  };
+  const columns = Math.ceil(target[1] / 4) * 4 + 2;
+  const bytes = (planar(source) ? 6 * columns * source[2] * 4 : 0) + (planar(target) ? 4 * target[1] * target[2] * 4 : 0);
+  return dense(target) && dense(source) && bytes <= WINOGRAD_BAND_BYTES;
 }
 
 /** Elements of a padded source row that the windows of a row of `columns` touch. */

@@ -102,3 +102,42 @@ describe("conv", () => {
     expect(worst(result, values, (i) => magnitudes[i]!)).toBeLessThan(bound(taps * per) * (form === "winograd" ? 10 : 1)); // F(4 x 4, 3 x 3) loses about a decimal digit
   });
 });
+
+describe("winograd between planes", () => {
+  const cases = CONVS.filter(([, { form }]) => form === "winograd");
+  const both = cases.flatMap(([name, given]) =>
+    [
+      [true, true],
+      [true, false],
+      [false, true],
+    ].map(([from, to]) => [name, from!, to!, given] as const),
+  );
+
+  test.each(both)("%s, source in planes %s, target in planes %s: the bits of channels innermost", (_, from, to, { n, c, m, spatial, w }) => {
+    const out = spatial.map((size, i) => outSize(size, i, w));
+    const size = count(spatial);
+    const [x, bias] = [draw(n * size * c, 1), draw(m, 3)];
+    const planes = Array.from({ length: x.length }, (__, i) => x[(Math.floor(i / (c * size)) * size + (i % size)) * c + (Math.floor(i / size) % c)]!);
+    const packed = [...packWinograd(Float32Array.from(draw(m * c * 9, 2)), [m, c, 3, 3], panel)];
+    const run = (planarSource: boolean, planarTarget: boolean): number[] => {
+      const plan = new Plan();
+      const source = planarSource ? plan.input("float32", [n, c, ...spatial], planes) : nhwc(plan.input("float32", [n, ...spatial, c], x));
+      const target = planarTarget ? plan.output("float32", [n, m, ...out]) : nhwc(plan.output("float32", [n, ...out, m]));
+      const row: View = { ...plan.input("float32", [m], bias), dims: target.dims, strides: target.dims.map((__, axis) => (axis === 1 ? 4 : 0)) };
+      // More than a bias and limits, so that the strip runs over what was written.
+      const epilogue: Strip = {
+        values: [
+          { kind: "accumulator", type: "f32" },
+          { kind: "input", view: row, type: "f32" },
+          { kind: "op", op: "add", type: "f32", args: [0, 1] },
+          { kind: "op", op: "tanh", type: "f32", args: [2] },
+        ],
+        outputs: [{ view: target, value: 3 }],
+      };
+      const weights = plan.input("float32", [packed.length], packed);
+      return plan.run([{ op: "conv", node: "c", target, source, weights, window: w, groups: 1, form: "winograd", epilogue }])(target).map(Number);
+    };
+    const [want, got] = [run(false, false), run(from, to)];
+    expect(worst(got, want, () => 1)).toBe(0);
+  });
+});
