@@ -1,14 +1,40 @@
 /** Products of 8-bit integers less their zero points, exactly, in int32. */
+import { AclError } from "../errors/acl-error";
+import { type Dim, formatDims, shapeError } from "../graph/dims";
 import type { DtypeName } from "../graph/dtype";
 import { sizeOf } from "../graph/tensor";
 import { packedIntegerSize, packInteger } from "../program/pack-integer";
 import type { View } from "../program/types";
+import type { Type } from "./define";
 import type { Lowering, Operand } from "./lowering";
 import { broadcastView, reshapeView } from "./views";
 
 /** Zero points of rows (of a) or columns (of b) as something that broadcasts to the matrix. */
 export const zeroDims = (zero: { readonly dims: readonly number[] }, rows: boolean): readonly number[] =>
   rows && zero.dims.length === 1 && zero.dims[0] !== 1 ? [zero.dims[0]!, 1] : zero.dims;
+
+/**
+ * A zero point is of the type of what it belongs to: one number, `count` numbers, or one for each row (column) of each matrix of `of`.
+ * @throws AclError 100026, 100021
+ */
+export function requireZeros(zero: Type | undefined, of: Type, count: Dim, what: string, each?: "row" | "column"): void {
+  if (!zero) {
+    return;
+  }
+  if (zero.dtype !== of.dtype) {
+    throw new AclError(100026, `${what} of ${zero.dtype} belongs to ${of.dtype}; a zero point has the type of what it is subtracted from`);
+  }
+  const matches = (dim: Dim, wanted: Dim | undefined): boolean =>
+    dim === 1 || dim === wanted || typeof dim === "string" || typeof wanted === "string";
+  const fits = (wanted: readonly Dim[]): boolean =>
+    zero.dims.length <= wanted.length && zero.dims.every((dim, i) => matches(dim, wanted[wanted.length - zero.dims.length + i]));
+  const whole = each && [...of.dims.slice(0, -2), ...(each === "row" ? [count, 1] : [1, count])];
+  if (!fits([count]) && !(whole && zero.dims.length > 1 && fits(whole))) {
+    throw shapeError(
+      `${what} has dims ${formatDims(zero.dims)}; it takes one number, ${formatDims([count])}${whole ? ` or ${formatDims(whole)}` : ""}`,
+    );
+  }
+}
 
 /** The zero point of each row (column) of each matrix; without `zero` it is 0. */
 export function zeroPoints(b: Lowering, zero: Operand | undefined, dtype: DtypeName, dims: readonly number[], rows: boolean): View {

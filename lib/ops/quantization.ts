@@ -6,7 +6,7 @@ import { elements, isFloat, isSigned, roundTo, sizeOf, type Tensor } from "../gr
 import type { View } from "../program/types";
 import { mapTensors, requireDtype } from "./arithmetic";
 import { type ConcreteType, defineOp, int, type Tolerance, type Type } from "./define";
-import { lowerIntegerProduct, zeroDims } from "./integer-product";
+import { lowerIntegerProduct, requireZeros, zeroDims } from "./integer-product";
 import type { Lowering, Operand } from "./lowering";
 import { MatMul, multiply } from "./matmul";
 import { fixed, noise, positive, ramp, rejects, sample, scalar, values } from "./sample";
@@ -255,10 +255,12 @@ const repeated = (count: number, numbers: readonly number[]): number[] => Array.
 export const MatMulInteger = defineOp({
   names: { onnx: ["MatMulInteger", 10] },
   inputs: ["a", "b", "aZero?", "bZero?"],
-  infer: ({ a, b }, _, context) => {
+  infer: ({ a, b, aZero, bZero }, _, context) => {
     if (![a, b].every(({ dtype }) => dtype === "int8" || dtype === "uint8") || a.dims.length < 2 || b.dims.length < 2) {
       throw shapeError(`${context.node}: takes matrices of int8 or uint8, not ${a.dtype}${formatDims(a.dims)} and ${b.dtype}${formatDims(b.dims)}`);
     }
+    requireZeros(aZero, a, a.dims.at(-2)!, `${context.node}: the zero point of A`, "row");
+    requireZeros(bZero, b, b.dims.at(-1)!, `${context.node}: the zero point of B`, "column");
     return MatMul.infer({ a: { dtype: "int32", dims: a.dims }, b: { dtype: "int32", dims: b.dims } } as never, {}, context);
   },
   reference: ({ a, b, aZero, bZero }, _, [out]) => {
@@ -298,6 +300,40 @@ export const MatMulInteger = defineOp({
       bZero: fixed(values("int8", [2], [5, -7])),
     }),
     sample("nothing to sum", { a: values("uint8", [2, 0], []), b: values("uint8", [0, 3], []) }),
+    sample("zero points of each row of all matrices, of each column of each", {
+      a: values("int8", [2, 2, 3], repeated(12, [-128, 127, 5])),
+      b: values("int8", [2, 3, 2], repeated(12, [-128, 127, 1])),
+      aZero: values("int8", [2, 1], [3, -4]),
+      bZero: values("int8", [2, 1, 2], [1, -2, 127, -128]),
+    }),
     rejects("floats", { a: noise([2, 2]), b: noise([2, 2]) }, 100021, /int8 or uint8/),
+    ...(
+      [
+        ["rows", [3], []],
+        ["a turned column", [1, 2], []],
+        ["matrices", [3, 2, 1], []],
+        ["no number", [0], []],
+        ["columns", [], [3]],
+        ["a turned row", [], [2, 1]],
+      ] as const
+    ).map(([what, rows, columns]) =>
+      rejects(
+        `zero points that do not fit: ${what}`,
+        {
+          a: values("int8", [2, 2, 2], repeated(8, [1, 2])),
+          b: values("int8", [2, 2], repeated(4, [3, 4])),
+          aZero: values("int8", rows, repeated(sizeOf(rows), [1])),
+          bZero: values("int8", columns, repeated(sizeOf(columns), [1])),
+        },
+        100021,
+        /zero point of [AB] has dims/,
+      ),
+    ),
+    rejects(
+      "a zero point of another type",
+      { a: values("int8", [1, 1], [1]), b: values("int8", [1, 1], [1]), bZero: scalar(1, "uint8") },
+      100026,
+      /zero point of B of uint8 belongs to int8/,
+    ),
   ],
 });

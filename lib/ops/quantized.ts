@@ -8,6 +8,7 @@ import type { Expansion } from "./expansion";
 import { multiply } from "./matmul";
 import { halfEven, saturate } from "./quantization";
 import { fixed, noise, rejects, sample, scalar, values } from "./sample";
+import { requireZeros } from "./integer-product";
 import { depthwise, lowerIntegerConv } from "./integer-convolution";
 import type { Window } from "../program/types";
 import { eachTap, type WindowAttributes, windowOf } from "./window";
@@ -130,7 +131,12 @@ export const ConvInteger = defineOp({
   names: { onnx: ["ConvInteger", 10] },
   inputs: ["x", "w", "xZero?", "wZero?"],
   attributes: CONV,
-  infer: ({ x, w }, attributes, context) => [{ dtype: "int32", dims: convType(x, w, attributes, context).dims }],
+  infer: ({ x, w, xZero, wZero }, attributes, context) => {
+    const { dims } = convType(x, w, attributes, context);
+    requireZeros(xZero, x, 1, `${context.node}: the zero point of the data`);
+    requireZeros(wZero, w, w.dims[0]!, `${context.node}: the zero point of the filters`);
+    return [{ dtype: "int32", dims }];
+  },
   reference: ({ x, w, xZero, wZero }, attributes, [out]) => [convReference(x, w, first(xZero), wZero, attributes, out!)],
   expand: (g, { x, w, xZero, wZero }, attributes) => {
     const sums = depthwise(g, x, w, xZero, wZero, attributes);
@@ -186,6 +192,9 @@ export const ConvInteger = defineOp({
       ),
     }),
     rejects("floats", { x: noise([1, 1, 2, 2]), w: fixed(noise([1, 1, 1, 1])) }, 100021, /int8 and uint8/),
+    rejects("a zero point for each channel", { x: picture, w: filter, xZero: values("uint8", [2], [1, 2]) }, 100021, /the data has dims \[2\]/),
+    rejects("zero points of other filters", { x: picture, w: filter, wZero: values("int8", [3], [1, 2, 3]) }, 100021, /the filters has dims \[3\]/),
+    rejects("a zero point of another type", { x: picture, w: filter, xZero: scalar(1, "int8") }, 100026, /of int8 belongs to uint8/),
   ],
 });
 
