@@ -61,7 +61,7 @@ function merged(conv: Node, norm: Node): Node {
   // The names say where the numbers come from: with them, data that an executor holds is found without reading it.
   const named = (name: string, of: readonly (Value | undefined)[], constant: Stored): Value => {
     const sources = of.map((value) => value?.source ?? "");
-    const source = of.every((value) => !value || value.source !== undefined) ? { source: `${name}(${sources.join()},${epsilon})` } : {};
+    const source = of.every((value) => !value || value.source !== undefined) ? { source: `${name}${JSON.stringify([...sources, epsilon])}` } : {};
     return { name: `@${norm.name}.${name}`, dtype: "float32", dims: constant.dims, constant, ...source };
   };
   const inputs = [

@@ -135,7 +135,9 @@ describe("winograd between planes", () => {
         outputs: [{ view: target, value: 3 }],
       };
       const weights = plan.input("float32", [packed.length], packed);
-      return plan.run([{ op: "conv", node: "c", target, source, weights, window: w, groups: 1, form: "winograd", epilogue }])(target).map(Number);
+      return plan
+        .run([{ op: "conv", node: "c", target, source, weights, window: w, groups: 1, form: "winograd", epilogue }])(target)
+        .map(Number);
     };
     const [want, got] = [run(false, false), run(from, to)];
     expect(worst(got, want, () => 1)).toBe(0);
