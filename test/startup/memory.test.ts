@@ -52,9 +52,14 @@ const GOAL = 1;
 /** Of the difference between two slopes that are measured one after the other. */
 const NOISE = 1;
 
-/** Nothing may be kept, and RSS may climb by no more than `slopeLimit` MiB per 100 rounds. */
-function expectFlat({ slope, kept }: Growth, slopeLimit: number): void {
-  expect(kept).toBeLessThanOrEqual(1);
+/**
+ * Nothing may be kept, and RSS may climb by no more than `slopeLimit` MiB per 100 rounds. On a busy machine a collection may come late, and the
+ * process climbs a little longer: only what a second process shows as well is a slope.
+ */
+async function expectFlat(measure: () => Promise<Growth>, slopeLimit: number): Promise<void> {
+  const first = await measure();
+  const { slope, kept } = first.slope <= slopeLimit ? first : await measure();
+  expect(Math.max(first.kept, kept)).toBeLessThanOrEqual(1);
   expect(slope).toBeLessThanOrEqual(slopeLimit);
 }
 
@@ -75,7 +80,7 @@ test(
   async () => {
     const open = `const { Device } = require(${ENTRY});`;
     const body = `const device = await Device.open({ driver: "inline", memoryBytes: 64 * ${MIB}, kernels: "base" }); ${USE} await device.close();`;
-    expectFlat(await growth(1000, open, body), GOAL);
+    await expectFlat(() => growth(1000, open, body), GOAL);
   },
   LIMIT_MS,
 );
@@ -92,7 +97,7 @@ describe("where Node starts a thread per round, it is no more than Node itself l
     async () => {
       const open = `const { Device } = require(${ENTRY});`;
       const body = `const device = await Device.open({ cores: 1, memoryBytes: 64 * ${MIB}, kernels: "base" }); await device.ready(); ${USE} await device.close();`;
-      expectFlat(await growth(ROUNDS, open, body), limit);
+      await expectFlat(() => growth(ROUNDS, open, body), limit);
     },
     LIMIT_MS,
   );
@@ -100,7 +105,7 @@ describe("where Node starts a thread per round, it is no more than Node itself l
   test(
     "threads that import npurt and end",
     async () => {
-      expectFlat(await growth(ROUNDS, WORKER, thread(`"require(" + JSON.stringify(${ENTRY}) + ").Device.list()"`)), limit);
+      await expectFlat(() => growth(ROUNDS, WORKER, thread(`"require(" + JSON.stringify(${ENTRY}) + ").Device.list()"`)), limit);
     },
     LIMIT_MS,
   );
