@@ -30,6 +30,14 @@ const { SingleBar, Presets } = createRequire(import.meta.url)("cli-progress");
 
 class UsageError extends Error {}
 
+function patternOf(text) {
+  try {
+    return new RegExp(text, "i");
+  } catch (error) {
+    throw new UsageError(`--filter: ${error.message}`);
+  }
+}
+
 function readArguments() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -48,7 +56,7 @@ function readArguments() {
   const options = {
     ...values,
     suite: positionals[0],
-    filter: new RegExp(values.filter, "i"),
+    filter: patternOf(values.filter),
     threads: Number(values.threads),
     rounds: Number(values.rounds),
   };

@@ -69,6 +69,7 @@ test("the bench says what it does with wrong arguments", () => {
     [["model", "--threads", "0"], /--threads/],
     [["model", "--threads", "2", "--clock", "cpu"], /--clock/],
     [["model", "--thread", "2"], /--thread/],
+    [["model", "--filter", "("], /--filter: .*Unterminated group/],
   ];
   for (const [args, why] of wrong) {
     const { status, stderr } = bench(...args);

@@ -58,6 +58,13 @@ const CONVS: readonly [string, Case][] = [
   ["many columns", { n: 1, c: 64, m: 520, groups: 1, spatial: [4, 4], w: window([3, 3], { padsBegin: [1, 1], padsEnd: [1, 1] }) }],
 ];
 
+/** A number for each channel of `target`. */
+const perChannel = (plan: Plan, numbers: readonly number[], target: View): View => ({
+  ...plan.input("float32", [numbers.length], numbers),
+  dims: target.dims,
+  strides: target.dims.map((_, axis) => (axis === 1 ? 4 : 0)),
+});
+
 describe("conv", () => {
   test.each(CONVS)("%s", (_, { n, c, m, groups, spatial, w, form = "direct" }) => {
     const out = spatial.map((size, i) => outSize(size, i, w));
@@ -71,7 +78,7 @@ describe("conv", () => {
       ...(form === "winograd" ? packWinograd(Float32Array.from(weights), dims, panel) : packConv(Float32Array.from(weights), dims, groups, panel)),
     ];
     const target = nhwc(plan.output("float32", [n, ...out, m]));
-    const row: View = { ...plan.input("float32", [m], bias), dims: target.dims, strides: target.dims.map((__, axis) => (axis === 1 ? 4 : 0)) };
+    const row = perChannel(plan, bias, target);
     const epilogue: Strip = {
       values: [
         { kind: "accumulator", type: "f32" },
@@ -123,7 +130,7 @@ describe("winograd between planes", () => {
       const plan = new Plan();
       const source = planarSource ? plan.input("float32", [n, c, ...spatial], planes) : nhwc(plan.input("float32", [n, ...spatial, c], x));
       const target = planarTarget ? plan.output("float32", [n, m, ...out]) : nhwc(plan.output("float32", [n, ...out, m]));
-      const row: View = { ...plan.input("float32", [m], bias), dims: target.dims, strides: target.dims.map((__, axis) => (axis === 1 ? 4 : 0)) };
+      const row = perChannel(plan, bias, target);
       // More than a bias and limits, so that the strip runs over what was written.
       const epilogue: Strip = {
         values: [
