@@ -3,56 +3,61 @@
  * near-minimax fits of our own. pmin and pmax give their first operand when a comparison is false: the value goes first, so NaN stays.
  */
 
-/** 1.5 * 2^23: adding it rounds to a whole number that then stands in the low bits. */
-const MAGIC = 12582912;
-const MAGIC_BITS = { bits: 0x4b400000 };
+/**
+ * Adding it rounds to a whole number: 1.5 * 2^23. The 127 is the bias of an exponent, so the low bits then hold the field of 2^n, and a shift by 23
+ * leaves nothing else.
+ */
+const MAGIC = 12582912 + 127;
+const MAGIC_BITS = 0x4b400000 + 127;
 
-/** e^x from clamped x: [polynomial of the rest, n + 2^23 * 1.5 as bits]. */
-function exponentParts(body, x) {
+/** Coefficients of (e^r - 1 - r) / r^2 up to half of ln 2, highest first: 0.05 and 1.8 units of 2^-24 off in e^r. */
+const EXACT = [0.0013951717410236597, 0.008369598537683487, 0.0416661873459816, 0.16666512191295624, 0.5];
+const SHORT = [0.008312515494983134, 0.04189020078920632, 0.166671148350293, 0.49999231196970123];
+
+/** e^(sign x) = fraction * 2^n from clamped x: [fraction, n + MAGIC, whose bits `powerOfTwo` takes]. */
+function exponentParts(body, x, sign, coefficients) {
   const magic = body.constant(MAGIC);
-  const shifted = body.madd(x, body.constant(Math.LOG2E), magic);
+  const shifted = body.madd(x, body.constant(sign * Math.LOG2E), magic);
   const n = body.sub(shifted, magic);
-  // ln 2 in two parts: the first has 15 bits, so n times it is exact also without a fused step.
-  let r = body.madd(n, body.constant(-0.693145751953125), x);
-  r = body.madd(n, body.constant(-1.428606765330187e-6), r);
-  const p = body.polynomial(r, [0.0013951717410236597, 0.008369598537683487, 0.0416661873459816, 0.16666512191295624, 0.5]);
-  const fraction = body.add(body.constant(1), body.madd(body.mul(r, r), p, r));
+  // ln 2 in two parts: the first has 15 bits, so n times it is exact also without a fused step. r has the sign of x.
+  let r = body.madd(n, body.constant(-sign * 0.693145751953125), x);
+  r = body.madd(n, body.constant(-sign * 1.428606765330187e-6), r);
+  const series = [...coefficients, 1, 1];
+  const fraction = body.polynomial(
+    r,
+    series.map((coefficient, i) => ((series.length - 1 - i) % 2 === 1 ? sign * coefficient : coefficient)),
+  );
   return { fraction, shifted };
 }
 
 /** 2^n for n from -127 (0) to 128 (Infinity). */
-function powerOfTwo(body, shifted) {
-  return body.shift("shl", body.call("i32x4.sub", shifted, body.constant({ bits: MAGIC_BITS.bits - 127 })), 23);
-}
+const powerOfTwo = (body, shifted) => body.shift("shl", shifted, 23);
 
 /** e^x, <= 2 ulp, over the whole range: the power of two goes in as two factors, which subnormal results and the last octave need. */
 export function exp(body, x) {
   const clamped = body.call("f32x4.pmax", body.call("f32x4.pmin", x, body.constant(89)), body.constant(-104));
-  const { fraction, shifted } = exponentParts(body, clamped);
-  const k = body.call("i32x4.sub", shifted, body.constant(MAGIC_BITS));
+  const { fraction, shifted } = exponentParts(body, clamped, 1, EXACT);
+  const k = body.call("i32x4.sub", shifted, body.constant({ bits: MAGIC_BITS }));
   const half = body.shift("shr_s", k, 1);
-  const bias = body.constant({ bits: 127 });
-  const first = body.shift("shl", body.call("i32x4.add", half, bias), 23);
-  const second = body.shift("shl", body.call("i32x4.add", body.call("i32x4.sub", k, half), bias), 23);
+  const first = body.shift("shl", body.call("i32x4.add", half, body.constant({ bits: 127 })), 23);
+  const second = powerOfTwo(body, body.call("i32x4.sub", shifted, half));
   return body.mul(body.mul(fraction, first), second);
 }
 
 /** e^x for x <= 0, <= 2 ulp; results below 2^-126 are 0. */
 export function expNegative(body, x) {
   // At -88 the exponent field is 0, and so is the factor.
-  const { fraction, shifted } = exponentParts(body, body.call("f32x4.pmax", x, body.constant(-88)));
+  const { fraction, shifted } = exponentParts(body, body.call("f32x4.pmax", x, body.constant(-88)), 1, EXACT);
   return body.mul(fraction, powerOfTwo(body, shifted));
 }
 
 /** 1 / (1 + e^-x), <= 4 ulp; below -88.3 it is 0. The quotient keeps the small results: for x << 0 it is 1 / e^-x. */
 export function sigmoid(body, x) {
-  const negative = body.call("f32x4.neg", x);
-  const clamped = body.call("f32x4.pmax", body.call("f32x4.pmin", negative, body.constant(89)), body.constant(-88));
-  const { fraction, shifted } = exponentParts(body, clamped);
-  // At 88.4 the exponent field is all ones: the factor is infinite and the quotient 0.
-  const e = body.mul(fraction, powerOfTwo(body, shifted));
+  const clamped = body.call("f32x4.pmin", body.call("f32x4.pmax", x, body.constant(-89)), body.constant(88));
+  const { fraction, shifted } = exponentParts(body, clamped, -1, SHORT);
+  // At -88.4 the exponent field is all ones: the factor is infinite and the quotient 0.
   const one = body.constant(1);
-  return body.div(one, body.add(one, e));
+  return body.div(one, body.madd(fraction, powerOfTwo(body, shifted), one));
 }
 
 /** An odd function with limits -1 and 1: x P(x^2) / Q(x^2) up to `limit`, where it rounds to the limit. One path for all x needs no selection. */
