@@ -3,6 +3,7 @@ import { outOfMemory } from "../errors/make";
 import type { CoreExports } from "./core-exports";
 import { liveness } from "./host-threads";
 import { Header, Layout, type PoolTag } from "./layout";
+import { allowHugePages, HUGE_PAGE_BYTES } from "./pages";
 
 /** What the core answers when a lock is held. */
 export const BUSY = -2;
@@ -45,6 +46,9 @@ export abstract class LockedMemory {
   /** This thread's instance of the core module. */
   abstract readonly core: CoreExports;
 
+  /** From here on the system may use huge pages. */
+  #hugeFrom: number;
+
   protected constructor(memory: WebAssembly.Memory, device: number) {
     this.memory = memory;
     const { bytes, words, ints } = viewsOf(memory);
@@ -52,6 +56,14 @@ export abstract class LockedMemory {
     this.words = words;
     this.ints = ints;
     this.device = device;
+    this.#hugeFrom = bytes.length;
+  }
+
+  /** Huge pages for a large allocation and all behind it; what lies before stays small, so a device without large ones takes no more than it uses. */
+  #allowHuge(address: number): void {
+    if (address >= this.#hugeFrom) return;
+    allowHugePages(this.bytes.subarray(address, this.#hugeFrom));
+    this.#hugeFrom = address;
   }
 
   /** Repeats `call` while it answers that the lock at `address` is busy. */
@@ -113,6 +125,7 @@ export abstract class LockedMemory {
         const found = this.core.allocate(sizeBytes, tag, owner) >>> 0;
         return found === 1 ? BUSY : found;
       });
+      if (address !== 0 && sizeBytes >= HUGE_PAGE_BYTES) this.#allowHuge(address);
       if (address !== 0 || this.reclaim === undefined || !this.reclaim()) {
         return address;
       }

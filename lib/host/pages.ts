@@ -1,10 +1,9 @@
 /** Pages of a device's memory: huge ones for speed, and back to the system when a device closes. Ranges are views of shared memory. */
 import { loadAddon } from "./addon";
 
-/**
- * Allows huge pages in `range`. The first touch of 64 MiB then takes 5 to 20 ms instead of 30, but up to 90 where a hypervisor has to find
- * the pages first (docs/decisions.md), so it is a choice of the user. False without the addon or where the system refuses.
- */
+export const HUGE_PAGE_BYTES = 2 ** 21;
+
+/** Allows huge pages in `range`: what streams through memory waits less for translations (docs/decisions.md). False without the addon or where the system refuses. */
 export function allowHugePages(range: Uint8Array): boolean {
   return (loadAddon()?.hugePages(range) ?? 0) > 0;
 }
