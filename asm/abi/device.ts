@@ -34,7 +34,7 @@ export const PRIORITIES: u32 = 8; // 0 is served first
 /** What kernels use of a core's scratch: strip registers, packed panels, pointer tables. Untouched pages cost nothing. */
 export const KERNEL_SCRATCH_BYTES: u32 = 1048576;
 /** Scratch that each core owns: the kernels' part, then MICRO_SCRATCH_BYTES (asm/abi/micro.ts) of its instance of the micro module. */
-export const SCRATCH_BYTES: u32 = 1174528;
+export const SCRATCH_BYTES: u32 = 1375232;
 /** Where a host thread lays task arguments before `submit` copies them into the stream's argument ring. */
 export const MAILBOX_BYTES: u32 = 4096;
 

@@ -10,4 +10,4 @@ export enum MicroCode {
   PRELU, // a, or a * b where a < 0
 }
 /** Bytes of scratch that an instance of the micro module needs. */
-export const MICRO_SCRATCH_BYTES: u32 = 125952;
+export const MICRO_SCRATCH_BYTES: u32 = 326656;

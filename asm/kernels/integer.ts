@@ -12,9 +12,9 @@ import { addressOf, dim, dtypeOf, offsetAt, rank, record, stride } from "./view"
 /** Columns of B that are packed, and columns of C that are worked on, at a time. */
 const COLUMNS: u32 = 1024;
 /** Rows of C at a time: with their strip program behind they stay in the second-level cache. */
-const ROWS: u32 = 96;
+const ROWS: u32 = 128;
 /** Depth of rows of A that are copied. */
-const DEPTH: u32 = 8192;
+const DEPTH: u32 = 2048;
 const BLOCK_BYTES: u32 = 1 << 18;
 
 const LINES: usize = (STRIP_SCRATCH + 63) & ~63;

@@ -9,12 +9,12 @@ import { StripCode } from "../../asm/abi/strip";
 import type { KernelExports } from "./kernel-exports";
 
 const SCRATCH = 1024;
-const A = 128 * 1024;
+const A = 384 * 1024;
 const B = A + 32 * 1024;
 const C = B + 128 * 1024;
 const D = C + 16 * 1024;
 const WORK = D + 32 * 1024;
-const PAGES = 7;
+const PAGES = 11;
 
 /** How long the event loop waits for a part of the test, about. */
 const TURN_MS = 1;
@@ -38,7 +38,11 @@ export const DEPTHWISE = {
 } as const;
 /** Two weights in a row of 17 are not 0: see `winogradWeight`. */
 export const WINOGRAD = { side: 5, channels: 17 } as const;
-export const INTEGER = { rows: 7, columns: 19, depth: 11 } as const;
+/** The second is large enough for halves of everything, and each half leaves something over. */
+export const INTEGERS = [
+  { rows: 7, columns: 19, depth: 11 },
+  { rows: 33, columns: 73, depth: 132 },
+] as const;
 export const REDUCED = { rows: 3, count: 37 } as const;
 
 export const winogradWeight = (output: number, input: number, tap: number): number =>
@@ -263,7 +267,10 @@ function* testRows(e: KernelExports, bench: Bench): Generator<void> {
 }
 
 function* testIntegers(e: KernelExports, bench: Bench): Generator<void> {
-  const { rows, columns, depth } = INTEGER;
+  for (const shape of INTEGERS) yield* testInteger(e, bench, shape);
+}
+
+function* testInteger(e: KernelExports, bench: Bench, { rows, columns, depth }: (typeof INTEGERS)[number]): Generator<void> {
   for (let i = 0; i < rows * depth; i++) bench.u8[A + i] = integerA(i);
   const panel = e.panelColumns();
   const panelPitch = Math.ceil(depth / 4) * 4 * panel;
@@ -277,7 +284,8 @@ function* testIntegers(e: KernelExports, bench: Bench): Generator<void> {
   for (let i = 0; i < rows * columns; i++) bench.i32[C / 4 + i] = (i % columns) * 1000;
   yield;
   e.gemmInteger(rows, columns, depth, A, depth, B, panelPitch, C, columns * 4);
-  bench.exact("gemmInteger", bench.i32, C, rows * columns);
+  bench.exact(`gemmInteger ${rows}`, bench.i32, C, rows * columns);
+  yield;
 }
 
 /** Digests of the right answers. */
@@ -292,7 +300,8 @@ export const DIGESTS: Readonly<Record<string, number>> = {
   "gemm 4": -861,
   "gemm 5": -143,
   "gemm 6": -1086,
-  gemmInteger: -205273129,
+  "gemmInteger 33": -50963419112,
+  "gemmInteger 7": -205273129,
   maxColumns: 2356,
   maxRows: 168,
   sumColumns: -792,

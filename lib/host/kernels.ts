@@ -324,8 +324,8 @@ function watchTierUp(module: WebAssembly.Module): void {
 /** Times of a few functions of different size, in ms: each gets several times faster when its optimised code arrives. */
 function speedProbe(module: WebAssembly.Module): (() => number)[] {
   const SCRATCH = 65536;
-  const WORK = 3 * 65536;
-  const memory = new WebAssembly.Memory({ initial: 8, maximum: 8, shared: true });
+  const WORK = 6 * 65536;
+  const memory = new WebAssembly.Memory({ initial: 11, maximum: 11, shared: true });
   const e = instantiateKernels(module, memory, SCRATCH);
   const time = (work: () => void) => (): number => {
     const start = performance.now();

@@ -52,17 +52,25 @@ export function packIntegerFault(it: InstructionRecord, [target, source]: readon
 /** Columns that the kernel works on at a time; a strip program runs over the rows of a tile one by one, so they are long. */
 const LONGEST_ROW = 1024;
 const SHORTEST_ROW = 256;
-/** Rows that share what is read of B: the kernel's block. */
-const ROW_BLOCK = 96;
+/** Rows that share what is read and widened of B: the kernel's block. */
+const ROW_BLOCK = 128;
+/** Fewer than these share too little, even where a tile then takes longer than others. */
+const LEAST_ROWS = 32;
+/** Sums that a block has room for. */
+const BLOCK_CELLS = 65536;
+/** The faster of the kernels that a processor may have takes half of what is reckoned here. */
+const LONGEST_NS = 2 * LONGEST_TILE_NS;
 
 /** Rows, columns and matrices of one tile. */
 function integerTiles(m: number, n: number, batches: number, cellNs: number, panel: number): [number, number, number] {
   // A block of rows that is all there is goes in columns, for the sake of other cores.
-  const longest = m <= ROW_BLOCK ? Math.min(LONGEST_ROW, unitsPerTile(n, m * cellNs, SHORTEST_ROW)) : LONGEST_ROW;
+  const wanted = m <= ROW_BLOCK ? unitsPerTile(n, m * cellNs, SHORTEST_ROW) : (2 * LONGEST_NS) / (ROW_BLOCK * cellNs);
+  const longest = Math.min(LONGEST_ROW, Math.max(SHORTEST_ROW, wanted));
   const columns = n <= longest ? Math.max(n, 1) : ceilDiv(n, ceilDiv(n, longest) * panel) * panel;
   const rowNs = columns * cellNs;
-  const most = Math.min(ROW_BLOCK, Math.max(6, Math.floor(LONGEST_TILE_NS / rowNs / 6) * 6));
-  const rows = ceilDiv(Math.max(m, 1), ceilDiv(Math.max(m, 1), Math.min(unitsPerTile(m, rowNs, most), ROW_BLOCK)));
+  const most = Math.min(ROW_BLOCK, Math.floor(BLOCK_CELLS / columns), Math.max(LEAST_ROWS, Math.floor(LONGEST_NS / rowNs)));
+  // Blocks of equal and even size: Strassen's scheme takes halves of them.
+  const rows = m <= most ? Math.max(m, 1) : unitsPerTile(m, rowNs, 2 * ceilDiv(m, 2 * ceilDiv(m, most)));
   return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * rowNs) : 1];
 }
 

@@ -12,6 +12,7 @@ export const BUILDS = {
     name: "base",
     fused: false,
     dot: false,
+    strassen: true,
     vectors: 2,
     rows: 5,
     unroll: 1,
@@ -21,12 +22,13 @@ export const BUILDS = {
     sums: 4,
     single: 4,
     pair: 2,
-    integerRows: 4,
+    integerRows: 6,
   },
   relaxed: {
     name: "relaxed",
     fused: true,
     dot: true,
+    strassen: true,
     vectors: 2,
     rows: 6,
     unroll: 1,
@@ -36,12 +38,13 @@ export const BUILDS = {
     sums: 4,
     single: 4,
     pair: 2,
-    integerRows: 4,
+    integerRows: 6,
   },
   wide: {
     name: "wide",
     fused: true,
     dot: true,
+    strassen: false,
     vectors: 4,
     rows: 6,
     unroll: 4,
@@ -67,8 +70,8 @@ export const SCRATCH = {
   LIMITS: 3008, // the least and the greatest f32 that the call at hand stores, and the NaN
   BIAS: 3072, // bias of the last columns, fewer than a panel; behind it the marks of NaN
   PATCH: 4096, // Winograd: a tile of 6 x 6 pixels, its half-done transform, and what comes out of it
-  INTEGER: 11264, // rows of bytes and a panel, widened to 16 bits
-  BYTES: 11264 + 114688,
+  INTEGER: 11264, // what integer products widen to 16 bits: rows, panels, products (integer.mjs)
+  BYTES: 11264 + 315392,
 };
 /** Rows that layer normalization works on at a time. */
 export const MOMENT_ROWS = 8;

@@ -1,23 +1,33 @@
 /**
  * u8 x s8 matrix products with i32 sums, exact. Two ways, chosen by a probe in `bind`: four bytes per step with the relaxed dot product, if this
- * engine and processor give its full-range answer; else two values per step, widened to 16 bits here. Panels are the same for both.
+ * engine and processor give its full-range answer; else two values per step, widened to 16 bits here. Panels are the same for both. What widens takes
+ * values 0 and 2, then 1 and 3 of each four: that needs shifts only.
  */
 import { SCRATCH } from "./builds.mjs";
+import { DEPTH_UNIT, FACTORS, LEAST, strassenSource } from "./strassen.mjs";
 import { dispatcher, tile } from "./tile.mjs";
 import { times } from "./emit.mjs";
 
 /** Depth of a block: its panel stays in the first-level cache. */
 const BLOCK_DEPTH = 2048;
-/** Depth of a block of widened values: in scratch its rows lie beside one widened panel of 16 columns. */
+/** Depth of a block of widened values: its rows and panels lie in scratch. */
 const WIDE_DEPTH = 512;
 /** Rows of a block: those that share what is read, and widened, of a panel. */
-const BLOCK_ROWS = 96;
+const BLOCK_ROWS = 128;
+
+/** Where widened values lie in scratch: room for the factors of a block (a quarter of it each), of two panels of 16 columns, and for their products. */
+const ROWS_AT = SCRATCH.INTEGER;
+const PANEL_AT = ROWS_AT + (FACTORS * BLOCK_ROWS * WIDE_DEPTH * 2) / 4;
+const PRODUCTS_AT = PANEL_AT + (FACTORS * 2 * 16 * WIDE_DEPTH * 2) / 4;
+if (PRODUCTS_AT + (FACTORS * BLOCK_ROWS * 16 * 4) / 2 > SCRATCH.BYTES) throw new Error("the widened values do not fit into scratch");
 
 function tiles(build) {
-  const make = (kind, rows, name) =>
-    times(rows, (index) => tile(build, { kind, rows: index + 1, vectors: build.vectors, first: false })).join("\n") +
-    dispatcher(name, rows, { kind, vectors: build.vectors, forms: [false] });
-  return make("halves", build.integerRows, "halvesTile") + (build.dot ? make("bytes", build.rows, "bytesTile") : "");
+  const { vectors } = build;
+  const make = (kind, rows, name, forms) =>
+    forms.flatMap((first) => times(rows, (index) => tile(build, { kind, rows: index + 1, vectors, first }))).join("\n") +
+    dispatcher(name, rows, { kind, vectors, forms });
+  const halves = make("halves", build.integerRows, "halvesTile", build.strassen ? [true, false] : [false]);
+  return halves + (build.dot ? make("bytes", build.rows, "bytesTile", [false]) : "");
 }
 
 const probe = (build) =>
@@ -35,40 +45,73 @@ function dotIsExact(): bool {
 `
     : "";
 
-/** The vectors of a tile's columns are widened together: first their values of the even step, then of the odd one. */
 const widening = ({ vectors }) => `
-/** \`count\` bytes, whole words -> u16. */
-function widenBytes(source: usize, count: u32, target: usize): void {
+/** Values 0 and 2 of each four (int8). */
+@inline
+function evenBytes(v: v128): v128 {
+  return i16x8.shr_s(i16x8.shl(v, 8), 8);
+}
+
+@inline
+function oddBytes(v: v128): v128 {
+  return i16x8.shr_s(v, 8);
+}
+
+/** Eight bytes (uint8). */
+@inline
+function widen8(source: usize): v128 {
+  const v = v128.load64_zero(source);
+  return v128.shuffle<u32>(v128.and(v, i16x8.splat(255)), i16x8.shr_u(v, 8), 0, 4, 1, 5);
+}
+
+/** \`count\` bytes, whole words. */
+function widenRow(source: usize, count: u32, target: usize): void {
   const end = source + count;
-  while (source + 16 <= end) {
-    const v = v128.load(source);
-    v128.store(target, i16x8.extend_low_i8x16_u(v));
-    v128.store(target, i16x8.extend_high_i8x16_u(v), 16);
-    source += 16;
-    target += 32;
+  for (; source + 8 <= end; source += 8) {
+    v128.store(target, widen8(source));
+    target += 16;
   }
-  while (source < end) {
-    v128.store64_lane(target, i16x8.extend_low_i8x16_u(v128.load32_zero(source)), 0);
-    source += 4;
-    target += 8;
+  if (source < end) {
+    const word = load<u32>(source);
+    store<u32>(target, word & 0x00ff00ff);
+    store<u32>(target, word >> 8 & 0x00ff00ff, 4);
   }
 }
 
-/** \`length\` bytes of a panel -> two steps of two 16-bit values where it has one of four bytes. */
+/** \`length\` bytes of a panel. */
 function widenPanel(source: usize, length: usize, target: usize): void {
-  const end = source + length;
-  while (source < end) {
+  for (const end = source + length; source < end; source += ${vectors * 16}) {
     ${times(
       vectors,
-      (i) => `const v${i} = v128.shuffle<u16>(v128.load(source, ${i * 16}), v128.load(source, ${i * 16}), 0, 2, 4, 6, 1, 3, 5, 7);
-    v128.store(target, i16x8.extend_low_i8x16_s(v${i}), ${i * 16});
-    v128.store(target, i16x8.extend_high_i8x16_s(v${i}), ${(vectors + i) * 16});`,
+      (i) => `const v${i} = v128.load(source, ${i * 16});
+    v128.store(target, evenBytes(v${i}), ${i * 16});
+    v128.store(target, oddBytes(v${i}), ${(vectors + i) * 16});`,
     ).join("\n    ")}
-    source += ${vectors * 16};
     target += ${vectors * 32};
   }
 }
+
+/** One block of the depth, C += A x B as \`gemmInteger\` has them: rows are widened at once, panels one by one. */
+function wideBlock(rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panel: usize, panelPitch: usize, c: usize, cPitch: usize): void {
+  const table = scratch + ${SCRATCH.POINTERS}, panelAt = scratch + ${PANEL_AT}, length = <usize>depth * ${vectors * 4};
+  for (let i: u32 = 0; i < rows; i++) {
+    const row = scratch + ${ROWS_AT} + i * (depth << 1);
+    store<u32>(table + (i << 2), <u32>row);
+    widenRow(a + i * aPitch, depth, row);
+  }
+  for (let column: u32 = 0; column < columns; column += ${vectors * 4}) {
+    widenPanel(panel, length, panelAt);
+    integerTiles(rows, min<u32>(${vectors * 4}, columns - column), table, 0, panelAt, length << 1, c, cPitch);
+    panel += panelPitch;
+    c += ${vectors * 16};
+  }
+}
 `;
+
+const strassenChoice = `if (height >= ${LEAST.rows} && columns >= ${LEAST.columns} && count >= ${LEAST.depth}) {
+          count &= ~${DEPTH_UNIT - 1};
+          strassenBlock(height, columns, count, a + k, aPitch, panel, panelPitch, c, cPitch);
+        } else `;
 
 const exported = (build) => `
 /** C += over one block: \`rows\` pointers at \`table\`, \`length\` bytes of a panel, \`width\` columns. */
@@ -92,24 +135,21 @@ function integerTiles(rows: u32, width: u32, table: usize, offset: usize, panel:
  * is read to a whole word.
  */
 export function gemmInteger(rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize): void {
-  const pointers = scratch + ${SCRATCH.POINTERS}, rowsAt = scratch + ${SCRATCH.INTEGER}, panelAt = rowsAt + ${BLOCK_ROWS * WIDE_DEPTH * 2};
-  const part: u32 = step == 4 ? ${BLOCK_DEPTH} : ${WIDE_DEPTH};
+  const table = scratch + ${SCRATCH.POINTERS};
   const blocks = (rows + ${BLOCK_ROWS - 1}) / ${BLOCK_ROWS}, most = blocks > 1 ? (rows + blocks - 1) / blocks : rows;
   depth = (depth + 3) & ~3;
   for (let row: u32 = 0; row < rows; row += most) {
     const height = min<u32>(most, rows - row);
-    for (let i: u32 = 0; i < height; i++) store<u32>(pointers + (i << 2), <u32>(step == 4 ? a + i * aPitch : rowsAt + i * ${WIDE_DEPTH * 2}));
-    for (let k: u32 = 0; k < depth; k += part) {
-      const count = min<u32>(part, depth - k), length = <usize>count * ${build.vectors * 4};
-      if (step != 4) for (let i: u32 = 0; i < height; i++) widenBytes(a + i * aPitch + k, count, rowsAt + i * ${WIDE_DEPTH * 2});
+    for (let k: u32 = 0, count: u32 = 0; k < depth; k += count) {
+      count = min<u32>(step == 4 ? ${BLOCK_DEPTH} : ${WIDE_DEPTH}, depth - k);
       let panel = panels + k * ${build.vectors * 4}, to = c;
+      if (step != 4) {
+        ${build.strassen ? strassenChoice : ""}wideBlock(height, columns, count, a + k, aPitch, panel, panelPitch, c, cPitch);
+        continue;
+      }
+      for (let i: u32 = 0; i < height; i++) store<u32>(table + (i << 2), <u32>(a + i * aPitch));
       for (let column: u32 = 0; column < columns; column += ${build.vectors * 4}) {
-        const width = min<u32>(${build.vectors * 4}, columns - column);
-        if (step == 4) integerTiles(height, width, pointers, k, panel, length, to, cPitch);
-        else {
-          widenPanel(panel, length, panelAt);
-          integerTiles(height, width, pointers, 0, panelAt, length << 1, to, cPitch);
-        }
+        integerTiles(height, min<u32>(${build.vectors * 4}, columns - column), table, k, panel, <usize>count * ${build.vectors * 4}, to, cPitch);
         panel += panelPitch;
         to += ${build.vectors * 16};
       }
@@ -125,5 +165,7 @@ export function integerStep(): u32 {
 }
 `;
 
+const AT = { pointers: SCRATCH.POINTERS, rows: ROWS_AT, panel: PANEL_AT, products: PRODUCTS_AT };
+
 export const integerSource = (build) =>
-  `${tiles(build)}\n/** A core-local register: what \`bind\` found. */\nlet step: u32 = 2;\n${probe(build)}${widening(build)}${exported(build)}`;
+  `${tiles(build)}\n/** A core-local register: what \`bind\` found. */\nlet step: u32 = 2;\n${probe(build)}${exported(build)}${widening(build)}${build.strassen ? strassenSource(build, AT) : ""}`;

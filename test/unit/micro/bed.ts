@@ -4,7 +4,7 @@ import type { KernelExports } from "../../../dist/lib/host/kernel-exports";
 import { instantiateKernels, KERNEL_BUILDS, type KernelBuild, kernelModule } from "../../../dist/lib/host/kernels";
 
 /** Addresses start here; all below is scratch and a guard. */
-const FIRST = 2 * 65536;
+const FIRST = 6 * 65536;
 const PAGES = 256;
 /** Bytes before and behind every allocation that must keep their value. */
 const GUARD = 64;

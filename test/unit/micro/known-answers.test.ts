@@ -3,7 +3,7 @@ import {
   DEPTHWISE,
   DIGESTS,
   digest,
-  INTEGER,
+  INTEGERS,
   integerA,
   integerB,
   PRODUCT,
@@ -58,10 +58,9 @@ function right(): Record<string, number> {
     add("sumColumns", count, (column) => columnOf(column).reduce((a, b) => a + b));
     add("maxColumns", count, (column) => Math.max(...columnOf(column)));
   }
-  {
-    const { rows, columns, depth } = INTEGER;
+  for (const { rows, columns, depth } of INTEGERS) {
     const element = (i: number): number => sum(depth, (k) => integerA(Math.floor(i / columns) * depth + k) * integerB(k * columns + (i % columns)));
-    add("gemmInteger", rows * columns, (i) => (i % columns) * 1000 + element(i));
+    add(`gemmInteger ${rows}`, rows * columns, (i) => (i % columns) * 1000 + element(i));
   }
   return digests;
 }
