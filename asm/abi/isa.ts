@@ -25,7 +25,18 @@ export enum Opcode {
   ROI_ALIGN, // T0 [rois, H, W, C] of T1 [N, 1, H, W, C], T2 [rois, 4], T3 int64 [rois]; P0 rois per tile, P1 1 = largest, P2 samples, P3 scale and P4 offset as f32 bits
   PACK_INTEGER, // T0 [batches, bytes] = the matrices [k, n] of T1 [batch..., k..., n...], 8-bit, as MATMUL_INTEGER reads them; P0 columns per tile, P1 k, P2 dims of n
   MATMUL_INTEGER, // T0[..., m, n] = (T1[..., m, k] - T3[..., m]) x (T2[..., packed k x n] - T4[..., n]), 8-bit into int32; P0 rows, P1 columns, P4 batches per tile, P2 k; BLOCK: a strip program makes T0 of the sums
+  ATTENTION, // T0 [..., rows, values] = softmax(T1 [..., rows, depth] x T2 [..., keys, depth] * scale + T4, if it is there) x T3 [..., keys, values], f32; P0 rows per tile, P1 scale as bits of an f32, P2 first row's last key (FLAGS: AttentionForm)
 }
+
+/** FLAGS of ATTENTION. */
+export namespace AttentionForm {
+  export const CAUSAL: u32 = 1; // row r sees keys up to r + P2 (an i32)
+  export const ZEROS: u32 = 2; // a row that sees no key is zeros, not NaN
+}
+/** Largest depth and number of values of ATTENTION: panels of a block of keys lie in scratch. */
+export const ATTENTION_WIDTH: u32 = 256;
+/** Most rows of one tile of ATTENTION. */
+export const ATTENTION_ROWS: u32 = 512;
 
 /** How an element that SCATTER_ELEMENTS brings meets the one that is there. */
 export enum Merge { NONE, ADD, MUL, MIN, MAX }

@@ -1,6 +1,7 @@
 /** Dispatch: one line per instruction. Kernels get addresses, never handles. */
 import { Instruction } from "../abi/program";
 import { Opcode } from "../abi/isa";
+import { runAttention } from "../kernels/attention";
 import { runConv } from "../kernels/conv";
 import { runCopy } from "../kernels/copy";
 import { runMap } from "../kernels/strip";
@@ -45,6 +46,7 @@ export function executeTile(program: usize, instruction: usize, tile: u32, frame
     case Opcode.ROI_ALIGN: runRoiAlign(program, instruction, tile, frame, scratch); break;
     case Opcode.PACK_INTEGER: runPackInteger(program, instruction, tile, frame, scratch); break;
     case Opcode.MATMUL_INTEGER: runMatmulInteger(program, instruction, tile, frame, scratch); break;
+    case Opcode.ATTENTION: runAttention(program, instruction, tile, frame, scratch); break;
     default:
       unreachable();
   }

@@ -6,7 +6,8 @@ import { Dtype, Instruction } from "../abi/program";
 import { canonicalF32, canonicalF64 } from "../micro/load";
 import { biasOf, greatestOf, leastOf } from "./closing";
 import { transpose4 } from "./copy";
-import { gemm, pack, panelColumns } from "../micro/module";
+import { gemm, panelColumns } from "../micro/module";
+import { packPanels } from "./panels";
 import { runStrip, STRIP_SCRATCH } from "./strip";
 import { addressOf, dim, dtypeOf, offsetAt, rank, record, stride } from "./view";
 
@@ -42,23 +43,6 @@ let cStep: i32 = 0;
 let bias: usize = 0;
 let least: f32 = NaN;
 let greatest: f32 = NaN;
-
-/** Columns [j, last) of B over k [from, from + count) as panels, zeros behind the last column. */
-function packColumns(target: usize, j: u32, last: u32, from: u32, count: u32): void {
-  const source = b + <usize>(<i32>from * bRow) + <usize>(<i32>j * bStep);
-  if (bRow != 4 || bStep == 4) {
-    pack(source, bRow, bStep, count, last - j, target);
-    return;
-  }
-  // Dense along k: panels are transposes of their columns.
-  const panel = panelColumns();
-  for (let at: u32 = 0; at < last - j; at += panel) {
-    const width = min<u32>(panel, last - j - at);
-    if (width < panel) memory.fill(target, 0, <usize>(count * panel) << 2);
-    transpose4(target, panel << 2, source + <usize>(<i32>at * bStep), bStep, count, width);
-    target += <usize>(count * panel) << 2;
-  }
-}
 
 /** Rows of A that are not dense along k -> dense rows of `count`. */
 function packRows(target: usize, i: u32, rows: u32, from: u32, count: u32): void {
@@ -97,7 +81,7 @@ function productF32(i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
       const low = whole ? least : NaN, high = whole ? greatest : NaN;
       const panels = packed ? b + (<usize>(column / panel) * depth + from) * panelBytes : scratch + PANELS;
       const pitch = (packed ? depth : count) * panelBytes;
-      if (!packed) packColumns(panels, column, stop, from, count);
+      if (!packed) packPanels(panels, b + <usize>(<i32>from * bRow) + <usize>(<i32>column * bStep), bRow, bStep, count, stop - column);
       for (let r = i; r < end; r += height) {
         const rows = min<u32>(height, end - r);
         const to = c + <usize>(<i32>r * cRow) + (<usize>column << 2);

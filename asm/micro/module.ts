@@ -55,6 +55,10 @@ export declare function winogradConvolve(
 ): void;
 @external("micro", "strip")
 export declare function strip(code: u32, target: usize, end: usize, a: usize, aStep: usize, b: usize, bStep: usize, c: usize, cStep: usize): u32;
+@external("micro", "exponentRows")
+export declare function exponentRows(
+  rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize, moments: usize,
+): void;
 @external("micro", "softmaxRows")
 export declare function softmaxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize): void;
 @external("micro", "layerNormRows")

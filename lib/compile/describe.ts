@@ -51,6 +51,8 @@ export function printInstruction(instruction: Instruction): string {
       return `matmul ${printView(instruction.target)} = ${printView(instruction.a)} x ${printView(instruction.b)}${instruction.packed ? " packed" : ""}${then(instruction.epilogue)}  ; ${node}`;
     case "matmul_integer":
       return `matmul_integer ${printView(instruction.target)} = ${printView(instruction.a)} x ${printView(instruction.b)}${then(instruction.epilogue)}  ; ${node}`;
+    case "attention":
+      return `attention ${printView(instruction.target)} = ${[instruction.q, instruction.k, instruction.v].map(printView).join(", ")}${instruction.mask ? ` with ${printView(instruction.mask)}` : ""}  ; ${node}`;
     case "conv":
       return `conv ${printView(instruction.target)} = ${printView(instruction.source)} * ${printView(instruction.weights)}${then(instruction.epilogue)}  ; ${node}`;
     default:

@@ -143,6 +143,7 @@ function writesStrided(writer: Instruction, { dims, strides, dtype }: View): boo
     case "matmul":
     case "softmax":
     case "norm":
+    case "attention":
       return dense(dims.length - 1);
     case "conv":
       return writer.form !== "winograd" && dense(1);

@@ -1,7 +1,8 @@
 /**
  * layout: the memory order of each value. Convolutions and pools work on channels innermost, save 1 x 1 and one channel per group at a model's
- * border; products are written as they are turned afterwards; elementwise operators keep the order of the operand that has their shape; everything else, and what the caller feeds, is row-major. An order is a
- * preference for fresh blobs: lowering copies where an operator needs another one.
+ * border; products and attention are written as they are turned afterwards; elementwise operators keep the order of the operand that has their shape;
+ * everything else, and what the caller feeds, is row-major. An order is a preference for fresh blobs: lowering copies where an operator needs another
+ * one.
  */
 import { type Node, usersOf, type Value } from "../graph/ir";
 import { findOp } from "../ops/registry";
@@ -13,7 +14,7 @@ export function chooseLayouts({ graph }: CompileState): void {
   const users = usersOf(graph);
   for (const node of plainNodes(graph.nodes)) {
     const { layout } = findOp(node)!;
-    if (node.op === "MatMul" && node.domain === "") {
+    if (layout === "turned") {
       setLayout(node.outputs[0], turnedOrder(node.outputs[0]!, users.get(node.outputs[0]!)));
     } else if (layout === "channels_last" && !staysPlanar(node, users)) {
       setLayout(node.outputs[0], channelsLast(node.outputs[0]!.dims!.length));

@@ -26,6 +26,10 @@ export function readsOf(instruction: Instruction): View[] {
       return [instruction.a, instruction.b, instruction.zeroA, instruction.zeroB, ...stripInputs(instruction.epilogue)];
     case "conv":
       return [instruction.source, instruction.weights, ...stripInputs(instruction.epilogue)];
+    case "attention": {
+      const { q, k, v, mask } = instruction;
+      return [q, k, v, ...(mask ? [mask] : [])];
+    }
     case "gather":
     case "gather_elements":
       return [instruction.source, instruction.indices];
@@ -64,6 +68,7 @@ export function writesOf(instruction: Instruction): View[] {
     case "conv":
     case "softmax":
     case "norm":
+    case "attention":
       return [instruction.target];
     case "gather":
     case "gather_elements":

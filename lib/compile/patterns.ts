@@ -1,17 +1,21 @@
 /**
- * patterns: groups of nodes that exporters write for one operator become that operator: layer normalization (exports before opset 17) and softmax in
- * parts. Activations in parts are found later, in strips (lib/program/strip-fold.ts). Needs types; keeps what the outputs are, within rounding.
+ * patterns: groups of nodes that exporters write for one operator become that operator: layer normalization (exports before opset 17), softmax and
+ * attention in parts. Activations in parts are found later, in strips (lib/program/strip-fold.ts). Needs types; keeps what the outputs are, within rounding.
  */
 import { type Graph, isGraph, type Node, usersOf, type Value } from "../graph/ir";
 import { decode, encode, sizeOf } from "../graph/tensor";
+import { findAttention, scalarOf } from "./attention";
 import type { CompileState } from "./state";
 
 export function replacePatterns({ graph }: CompileState): void {
-  const found = new Patterns(graph);
-  for (const node of graph.nodes) {
-    found.look(node);
+  // Softmax in parts has to be found before the attention that it belongs to.
+  for (const attention of [false, true]) {
+    const found = new Patterns(graph, attention);
+    for (const node of graph.nodes) {
+      found.look(node);
+    }
+    graph.nodes = graph.nodes.filter((node) => !found.gone.has(node)).flatMap((node) => found.replaced.get(node) ?? node);
   }
-  graph.nodes = graph.nodes.filter((node) => !found.gone.has(node)).map((node) => found.replaced.get(node) ?? node);
 }
 
 interface Match {
@@ -19,7 +23,7 @@ interface Match {
   readonly last: Node;
   /** They go. */
   readonly inner: readonly Node[];
-  readonly node: Node;
+  readonly nodes: readonly Node[];
 }
 
 interface Normalized {
@@ -30,14 +34,17 @@ interface Normalized {
 }
 
 class Patterns {
-  readonly replaced = new Map<Node, Node>();
+  readonly replaced = new Map<Node, readonly Node[]>();
   readonly gone = new Set<Node>();
   readonly #users: Map<Value, Node[]>;
   readonly #producers = new Map<Value, Node>();
   /** Values that others than plain nodes read: outputs, and what graphs inside of nodes see. */
   readonly #kept: Set<Value>;
 
-  constructor(graph: Graph) {
+  constructor(
+    graph: Graph,
+    private readonly attention: boolean,
+  ) {
     this.#users = usersOf(graph);
     const withGraphs = graph.nodes.filter(({ attributes }) => [...attributes.values()].some(isGraph));
     this.#kept = new Set([...graph.outputs, ...withGraphs.flatMap(({ inputs }) => inputs.filter((input) => input !== undefined))]);
@@ -52,11 +59,20 @@ class Patterns {
     if (node.domain !== "" || node.outputs[0]?.dtype !== "float32") {
       return;
     }
-    const match = node.op === "Div" ? (this.#softmax(node) ?? this.#layerNorm(node)) : node.op === "Mul" ? this.#layerNorm(node) : undefined;
+    const match = this.attention ? this.#attention(node) : this.#parts(node);
     if (match) {
       match.inner.forEach((each) => this.gone.add(each));
-      this.replaced.set(match.last, match.node);
+      this.replaced.set(match.last, match.nodes);
     }
+  }
+
+  #parts(node: Node): Match | undefined {
+    return node.op === "Div" ? (this.#softmax(node) ?? this.#layerNorm(node)) : node.op === "Mul" ? this.#layerNorm(node) : undefined;
+  }
+
+  #attention(last: Node): Match | undefined {
+    const found = last.op === "MatMul" ? findAttention(last, (value, ...ops) => this.#producer(value, ...ops)) : undefined;
+    return found && this.#private(found.inner, last) ? { last, ...found } : undefined;
   }
 
   #producer(value: Value | undefined, ...ops: string[]): Node | undefined {
@@ -93,7 +109,7 @@ class Patterns {
       return undefined;
     }
     const node = { ...div, op: "Softmax", opset: 13, inputs: [sub.inputs[0]], attributes: new Map([["axis", BigInt(axes[0]!)]]) };
-    return { last: div, inner, node };
+    return { last: div, inner, nodes: [node] };
   }
 
   /** (x - mean) / sqrt(variance + epsilon), or times the inverse; behind it a factor and a term if they are there. */
@@ -193,7 +209,8 @@ class Patterns {
       ["epsilon", epsilon],
     ]);
     const operands = [x, factor ? shaped(factor, row) : ones(), ...(term ? [shaped(term, row)] : [])];
-    return { last, inner: [...inner, ...passed], node: { ...last, op: "LayerNormalization", opset: 17, inputs: operands, attributes } };
+    const node: Node = { ...last, op: "LayerNormalization", opset: 17, inputs: operands, attributes };
+    return { last, inner: [...inner, ...passed], nodes: [node] };
   }
 }
 
@@ -203,11 +220,6 @@ const shaped = (value: Value, row: readonly number[]): Value =>
 
 const isRow = (dims: readonly number[], row: readonly number[]): boolean =>
   dims.length >= row.length && sizeOf(dims) === sizeOf(row) && dims.slice(dims.length - row.length).join() === row.join();
-
-/** The number of a float constant with one element. */
-function scalarOf(value: Value | undefined): number | undefined {
-  return value?.constant && sizeOf(value.dims as number[]) === 1 ? Number(decode(value.constant).data[0]) : undefined;
-}
 
 /** Axes of a fold that keeps its dims, counted from 0, ascending; undefined if they are not known or dims are dropped. */
 function foldedAxes({ inputs: [data, axes], attributes }: Node): number[] | undefined {

@@ -157,6 +157,7 @@ export interface KernelExports {
   strip(code: number, target: number, end: number, a: number, aStep: number, b: number, bStep: number, c: number, cStep: number): number;
 
   // ---- rows
+  exponentRows(rows: number, count: number, source: number, sourcePitch: number, target: number, targetPitch: number, moments: number): void;
   softmaxRows(rows: number, count: number, source: number, sourcePitch: number, target: number, targetPitch: number): void;
   layerNormRows(
     rows: number,

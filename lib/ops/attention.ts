@@ -1,10 +1,12 @@
-/** Attention and what goes with it, said in products, softmax and elementwise operators, which the compiler fuses. */
+/** Attention and what goes with it: the form that an instruction takes (scaled-dot-product.ts), or its parts. */
 import { type Dim, formatDims, shapeError } from "../graph/dims";
 import type { Value } from "../graph/ir";
 import { elements, roundTo, sizeOf, type Tensor } from "../graph/tensor";
 import { requireDtype } from "./arithmetic";
+import { asInstruction, biasOf, inParts } from "./attention-forms";
 import { type ConcreteType, defineOp, float, int, type Type } from "./define";
 import type { Expansion } from "./expansion";
+import { fitsAttention } from "./scaled-dot-product";
 import { noise, ramp, rejects, sample, values } from "./sample";
 
 interface Heads {
@@ -157,38 +159,6 @@ function attend(inputs: AttentionInputs, a: AttentionAttributes, types: readonly
 const asHeads = (g: Expansion, x: Value, { batch, heads, length, size }: Heads): Value =>
   x.dims!.length === 4 ? x : g.transpose(g.reshape(x, [batch, length, heads, size].map(Number)), [0, 2, 1, 3]);
 
-/** What is added to the scores: 0, or minus infinity where a key must not be seen. Undefined when nothing is hidden. */
-function biasOf(g: Expansion, mask: Value | undefined, lengths: Value | undefined, causal: boolean, rows: number, before: number, total: number) {
-  const [none, hidden] = [g.scalar(0), g.scalar(Number.NEGATIVE_INFINITY)];
-  const parts: Value[] = [];
-  if (mask) {
-    const given = mask.dtype === "bool" ? g.call("Where", [mask, none, hidden]) : g.cast(mask, "float32");
-    const missing = total - Number(given.dims![given.dims!.length - 1]);
-    parts.push(missing > 0 ? g.call("Pad", [given, g.list(0, missing), hidden, g.list(-1)]) : given);
-  }
-  const columns = g.constant(
-    "int64",
-    [total],
-    Array.from({ length: total }, (_, i) => i),
-  );
-  if (causal) {
-    const own = g.constant(
-      "int64",
-      [rows, 1],
-      Array.from({ length: rows }, (_, i) => i),
-    );
-    const offset = lengths
-      ? g.call("Sub", [g.reshape(lengths, [Number(lengths.dims![0]), 1, 1, 1]), g.scalar(rows, "int64")])
-      : g.scalar(before, "int64");
-    parts.push(g.call("Where", [g.call("Less", [g.call("Add", [own, offset]), columns]), hidden, none]));
-  }
-  if (lengths) {
-    const valid = g.call("Less", [columns, g.reshape(lengths, [Number(lengths.dims![0]), 1, 1, 1])]);
-    parts.push(g.call("Where", [valid, none, hidden]));
-  }
-  return parts.length > 0 ? parts.reduce((sum, part) => g.call("Add", [sum, part])) : undefined;
-}
-
 export const Attention = defineOp({
   names: { onnx: ["Attention", 24] },
   inputs: ["q", "k", "v", "mask?", "pastKey?", "pastValue?", "lengths?"],
@@ -219,33 +189,22 @@ export const Attention = defineOp({
   reference: (inputs, attributes, types) => attend(inputs, attributes, types),
   expand: (g, { q, k, v, mask, pastKey, pastValue, lengths }, attributes) => {
     const { query, key, value, groups, before, total } = attentionShapes(q, k, v, pastKey, attributes, g.what);
-    const { qk_matmul_output_mode: mode, softcap, is_causal } = attributes;
     const [batch, heads, rows, size] = [query.batch, query.heads, query.length, query.size].map(Number) as [number, number, number, number];
     const [ownKey, ownValue] = [asHeads(g, k, key), asHeads(g, v, value)];
     const presentKey = pastKey ? g.call("Concat", [pastKey, ownKey], { axis: 2 }) : ownKey;
     const presentValue = pastValue ? g.call("Concat", [pastValue, ownValue], { axis: 2 }) : ownValue;
-    // Heads that share a key stand below each other in one product: no key is repeated.
-    const grouped = [batch, heads / groups, groups * rows];
-    const full = [batch, heads, rows, total];
-    const scaled = g.call("Mul", [g.cast(asHeads(g, q, query), "float32"), g.scalar(attributes.scale ?? 1 / Math.sqrt(size))]);
-    const product = g.call("MatMul", [g.reshape(scaled, [...grouped, size]), g.transpose(g.cast(presentKey, "float32"), [0, 1, 3, 2])]);
-    const raw = g.reshape(product, full);
-    const capped = softcap > 0 ? g.call("Mul", [g.call("Tanh", [g.call("Div", [raw, g.scalar(softcap)])]), g.scalar(softcap)]) : raw;
-    const bias = biasOf(g, mask, lengths, is_causal !== 0, rows, before, total);
-    const biased = bias ? g.call("Add", [capped, bias]) : capped;
-    let weights = g.call("Softmax", [biased], { axis: -1 });
-    if (mask || lengths) {
-      // A row that sees nothing gives zeros.
-      const seen = g.call("ReduceMax", [bias, g.list(-1)], { keepdims: 1 });
-      weights = g.call("Where", [g.call("Equal", [seen, g.scalar(Number.NEGATIVE_INFINITY)]), g.scalar(0), weights]);
-    }
-    const mixed = g.reshape(g.call("MatMul", [g.reshape(weights, [...grouped, total]), g.cast(presentValue, "float32")]), [
-      ...full.slice(0, 3),
-      Number(value.size),
-    ]);
+    const [readyQ, readyK, readyV] = [asHeads(g, q, query), presentKey, presentValue].map((each) => g.cast(each, "float32")) as [Value, Value, Value];
+    const given = { ...attributes, scale: attributes.scale ?? 1 / Math.sqrt(size) };
+    const causal = attributes.is_causal !== 0;
+    const whole = given.softcap === 0 && !g.has(3) && fitsAttention(readyQ.dims!, readyK.dims!, readyV.dims!);
+    // Without lengths the instruction knows which keys come later.
+    const bias = biasOf(g, mask, lengths, causal && !(whole && !lengths), rows, before, total);
+    const form = { scale: given.scale, causal: Number(causal && !lengths), offset: before, zeros: 1 };
+    const { mixed, shown } = whole
+      ? { mixed: asInstruction(g, [readyQ, readyK, readyV, bias], groups, form), shown: undefined }
+      : inParts(g, [readyQ, readyK, readyV, bias], groups, given, mask !== undefined || lengths !== undefined);
     const y = q.dims!.length === 4 ? mixed : g.reshape(g.transpose(mixed, [0, 2, 1, 3]), [batch, rows, heads * Number(value.size)]);
-    const shown = g.has(3) ? g.cast([raw, capped, biased, weights][mode]!, q.dtype!) : undefined;
-    return [g.cast(y, q.dtype!), g.has(1) ? presentKey : undefined, g.has(2) ? presentValue : undefined, shown];
+    return [g.cast(y, q.dtype!), g.has(1) ? presentKey : undefined, g.has(2) ? presentValue : undefined, shown && g.cast(shown, q.dtype!)];
   },
   tolerance: { relative: 1e-5, absolute: 1e-5, why: "f32 sums and exponentials" },
   samples: () => [

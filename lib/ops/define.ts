@@ -83,8 +83,11 @@ export interface OpDefinition<I extends readonly string[] = readonly string[], A
   readonly attributes?: A;
   /** Opset -> what that opset changed: turns a node from before it into its form. */
   readonly upgrades?: Readonly<Record<number, Upgrade>>;
-  /** Memory order of the outputs: channels innermost, or that of the first operand with the output's dims. Default: row-major. */
-  readonly layout?: "channels_last" | "follow";
+  /**
+   * Memory order of the outputs: channels innermost, that of the first operand with the output's dims, or the one that a Transpose turns them to which
+   * keeps their last axis. Default: row-major.
+   */
+  readonly layout?: "channels_last" | "follow" | "turned";
   /** The first output has the bytes of the first input: constants fold without being read. */
   readonly sameBytes?: boolean;
   /** The element that its one output repeats: constants fold without arithmetic. */

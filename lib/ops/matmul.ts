@@ -94,6 +94,7 @@ function productType(b: Lowering, dtype: DtypeName): DtypeName {
 export const MatMul = defineOp({
   names: { onnx: ["MatMul", 13] },
   inputs: ["a", "b"],
+  layout: "turned",
   infer: ({ a, b }, _, { node }) => {
     requireDtype(a.dtype, "number", node);
     if (a.dtype !== b.dtype) {

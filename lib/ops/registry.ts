@@ -85,6 +85,7 @@ export const FAMILIES: readonly Family[] = [
   { names: ["TopK"], load: () => require("./select") },
   { names: ["GridSample", "RoiAlign"], load: () => require("./sampling") },
   { names: ["Attention", "RotaryEmbedding", "ai.onnx.preview:FlexAttention"], load: () => require("./attention") },
+  { names: ["npurt:ScaledDotProduct"], load: () => require("./scaled-dot-product") },
   { names: ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"], load: () => require("./loss") },
   { names: ["ConvTranspose"], load: () => require("./transposed") },
   { names: ["DeformConv"], load: () => require("./deform") },

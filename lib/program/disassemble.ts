@@ -1,5 +1,5 @@
 /** An image as text: bindings, regions, instructions with their views, strip programs. For people (inspect, faults) and for tests of the compiler. */
-import { Closing, ConvBlock, ConvMode, Fold, Merge, Opcode, PoolKind, ReduceMode, RnnKind, SampleMode } from "../../asm/abi/isa";
+import { AttentionForm, Closing, ConvBlock, ConvMode, Fold, Merge, Opcode, PoolKind, ReduceMode, RnnKind, SampleMode } from "../../asm/abi/isa";
 import { Program, Region } from "../../asm/abi/program";
 import { Binding } from "../../asm/abi/stream";
 import { OperandMode, SPLAT_BYTES, StripBlock, StripCode, StripOperand, StripOperation } from "../../asm/abi/strip";
@@ -19,11 +19,16 @@ function bindingName(binding: number, inputs: number | undefined): string {
 
 const lower = (name: string | undefined, code: number): string => name?.toLowerCase() ?? String(code);
 
+/** A parameter that holds the bits of an f32. */
+function floatOf(bits: number): number {
+  const view = new DataView(new ArrayBuffer(4));
+  view.setUint32(0, bits);
+  return Number(view.getFloat32(0).toPrecision(6));
+}
+
 /** What an f32 product does to its sums (asm/abi/isa.ts, Closing). */
 function closing(flags: number, greatest: number): string {
-  const bits = new DataView(new ArrayBuffer(4));
-  bits.setUint32(0, greatest);
-  const steps = [flags & Closing.BIAS && "bias", flags & Closing.RELU && "relu", flags & Closing.CAPPED && `at most ${bits.getFloat32(0)}`];
+  const steps = [flags & Closing.BIAS && "bias", flags & Closing.RELU && "relu", flags & Closing.CAPPED && `at most ${floatOf(greatest)}`];
   const done = steps.filter(Boolean);
   return done.length > 0 ? ` with ${done.join(", ")}` : "";
 }
@@ -122,10 +127,11 @@ class Disassembler {
         return `to region ${p0}`;
       case Opcode.SOFTMAX:
         return `tile ${p0} rows`;
-      case Opcode.NORM: {
-        const epsilon = new DataView(new ArrayBuffer(4));
-        epsilon.setUint32(0, p1);
-        return `epsilon ${Number(epsilon.getFloat32(0).toPrecision(6))}, tile ${p0} rows`;
+      case Opcode.NORM:
+        return `epsilon ${floatOf(p1)}, tile ${p0} rows`;
+      case Opcode.ATTENTION: {
+        const forms = [it.flags & AttentionForm.CAUSAL && `causal from ${p2 | 0}`, it.flags & AttentionForm.ZEROS && "zeros"].filter(Boolean);
+        return `scale ${floatOf(p1)}${forms.map((form) => `, ${form}`).join("")}, tile ${p0} rows`;
       }
       case Opcode.GATHER:
       case Opcode.GATHER_ELEMENTS:

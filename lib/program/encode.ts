@@ -5,6 +5,7 @@ import { Instruction as Record, Program, PROGRAM_MAGIC, Region } from "../../asm
 import { Binding } from "../../asm/abi/stream";
 import { Probe } from "../../asm/abi/task";
 import { AclError } from "../errors/acl-error";
+import { encodeAttention } from "./encode-attention";
 import { encodeCopy, encodeMap, encodeReduce } from "./encode-copy";
 import { encodeMatmulInteger, encodePackInteger } from "./encode-integer";
 import { encodeConv, encodeMatmul, encodePool } from "./encode-matrix";
@@ -80,6 +81,8 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
       return encodeSoftmax(instruction, table);
     case "norm":
       return encodeNorm(instruction, table);
+    case "attention":
+      return encodeAttention(instruction, table, panel);
     case "gather":
       return encodeGather(instruction, table);
     case "gather_elements":

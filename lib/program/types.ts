@@ -128,6 +128,15 @@ export type Instruction = Common &
     /** (x - mean) / sqrt(variance + epsilon) * scale + shift over every row, float32; scale and shift are [row] and dense. May run in place. */
     | { readonly op: "norm"; readonly target: View; readonly source: View; readonly scale: View; readonly shift: View; readonly epsilon: number }
     /**
+     * target[batch..., rows, values] = softmax(q[batch..., rows, depth] x k[batch..., keys, depth] turned * scale + mask[batch..., rows, keys]) x
+     * v[batch..., keys, values], float32; rows of the target are dense. With `causal` row r sees keys up to r + causal; `zeros`: a row that sees no key is
+     * zeros instead of NaN.
+     */
+    | {
+        readonly op: "attention"; readonly target: View; readonly q: View; readonly k: View; readonly v: View; readonly mask?: View;
+        readonly scale: number; readonly causal?: number; readonly zeros: boolean;
+      }
+    /**
      * The recurrence of a layer. target [time, batch, hidden], source [time, batch, gates * hidden] = the products of the inputs with their bias; state
      * (and cell) [batch, hidden] hold the first state before and the last one after. Innermost dims are dense; weights packed by packRnn.
      */

@@ -2,6 +2,7 @@
 import { Closing, ConvBlock, ConvMode, Fold, Opcode, PoolKind, ReduceMode } from "../../asm/abi/isa";
 import { Program } from "../../asm/abi/program";
 import { Probe } from "../../asm/abi/task";
+import { attentionFault } from "./encode-attention";
 import { cumulateFault, elementsFault, topKFault } from "./encode-elements";
 import { gatherFault } from "./encode-gather";
 import { sampleFault } from "./encode-sample";
@@ -46,6 +47,11 @@ class Check {
 
   need(condition: boolean, what: string): void {
     if (!condition) this.scope.fail(what);
+  }
+
+  /** `fault`: what is wrong, if anything. */
+  fits(fault: string | undefined): void {
+    if (fault !== undefined) this.scope.fail(fault);
   }
 
   /** Columns of a panel of packed weights. */
@@ -161,8 +167,7 @@ function verifyMatmul(check: Check): void {
 }
 
 function verifyMatmulInteger(check: Check): void {
-  const fault = matmulIntegerFault(check.it, check.tensors, check.panel);
-  check.need(fault === undefined, fault ?? "");
+  check.fits(matmulIntegerFault(check.it, check.tensors, check.panel));
   if (check.it.block === 0) return;
   const facts = check.strip();
   const fits = facts.elements === product(check.tensors[0]!.dims) && (facts.accumulator ?? "i32") === "i32";
@@ -299,14 +304,13 @@ function verifyProbe(check: Check): void {
 
 /** Rows are all dims but the innermost. */
 function verifyElements(check: Check, fault: string | undefined): void {
-  check.need(fault === undefined, fault ?? "");
+  check.fits(fault);
   const [target] = check.tensors as [TensorRecord];
   check.tiles(Math.max(1, ceilDiv(product(target.dims.slice(0, -1)), check.it.params[0]!)));
 }
 
 function verifySample(check: Check): void {
-  const fault = sampleFault(check.it, check.tensors);
-  check.need(fault === undefined, fault ?? "");
+  check.fits(sampleFault(check.it, check.tensors));
   const [target] = check.tensors as [TensorRecord];
   const units = check.it.op === Opcode.ROI_ALIGN ? target.dims[0]! : target.dims[0]! * target.dims[1]!;
   check.tiles(Math.max(1, ceilDiv(units, check.it.params[0]!)));
@@ -325,10 +329,8 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
       return verifyReduce(check);
     case Opcode.MATMUL:
       return verifyMatmul(check);
-    case Opcode.PACK_INTEGER: {
-      const fault = packIntegerFault(it, check.tensors, check.panel);
-      return check.need(fault === undefined, fault ?? "");
-    }
+    case Opcode.PACK_INTEGER:
+      return check.fits(packIntegerFault(it, check.tensors, check.panel));
     case Opcode.MATMUL_INTEGER:
       return verifyMatmulInteger(check);
     case Opcode.CONV:
@@ -339,11 +341,12 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
       return verifyRows(check, 2);
     case Opcode.NORM:
       return verifyRows(check, 4);
+    case Opcode.ATTENTION:
+      return check.fits(attentionFault(it, check.tensors));
     case Opcode.PROBE:
       return verifyProbe(check);
     case Opcode.GATHER: {
-      const fault = gatherFault(it, check.tensors);
-      check.need(fault === undefined, fault ?? "");
+      check.fits(gatherFault(it, check.tensors));
       const [target] = check.tensors as [TensorRecord];
       return check.tiles(ceilDiv(target.dims[0]! * target.dims[1]!, it.params[0]!));
     }
@@ -358,8 +361,7 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
     case Opcode.ROI_ALIGN:
       return verifySample(check);
     case Opcode.RNN: {
-      const fault = rnnFault(it, check.tensors);
-      check.need(fault === undefined, fault ?? "");
+      check.fits(rnnFault(it, check.tensors));
       return check.tiles(check.tensors[0]!.dims[1]!);
     }
     case Opcode.BRANCH:

@@ -148,22 +148,40 @@ function rowMax(exact: bool, source: usize, whole: usize, rest: u32): f32 {
 `;
 
 const normalizations = (build) => `
-/** Softmax of \`rows\` rows of \`count\` f32, \`sourcePitch\` and \`targetPitch\` bytes apart; may run in place. Terms below 2^-126 of the largest are 0. */
-export function softmaxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize): void {
-  if (!count) return;
+/**
+ * e^(x - m) for \`rows\` rows of \`count\` f32, \`sourcePitch\` and \`targetPitch\` bytes apart; may run in place. m is the row's largest element, or what
+ * \`moments\` (8 bytes a row) holds if that is larger: m goes there, and the sum of the row behind it. Terms below 2^-126 of the largest are 0.
+ */
+export function exponentRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize, moments: usize): void {
   const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2;
   for (let row: u32 = 0; row < rows; row++) {
-    const most = rowMax(false, source, whole, rest);
+    const most = max(load<f32>(moments), rowMax(false, source, whole, rest));
     exponentGroups(source, source + whole, target, most);
-    const group = rest ? padded(2, source + whole, rest, -Infinity) : 0;
     if (rest) {
+      const group = padded(2, source + whole, rest, -Infinity);
       exponentGroups(group, group + ${groupOf(build) * 4}, group, most);
       copyShort(target + whole, group, rest);
     }
+    store<f32>(moments, most);
     // The exponents are added up in a pass of their own: sums beside the long body would not fit the registers.
-    const factor: f32 = 1 / rowSum(target, whole, rest);
+    store<f32>(moments, rowSum(target, whole, rest), 4);
+    source += sourcePitch;
+    target += targetPitch;
+    moments += 8;
+  }
+}
+
+/** Softmax of rows as \`exponentRows\` takes them. */
+export function softmaxRows(rows: u32, count: u32, source: usize, sourcePitch: usize, target: usize, targetPitch: usize): void {
+  if (!count) return;
+  const rest = count & ${groupOf(build) - 1}, whole = <usize>(count - rest) << 2, moments = scratch + ${SCRATCH.MOMENTS};
+  for (let row: u32 = 0; row < rows; row++) {
+    store<f32>(moments, -f32.MAX_VALUE);
+    exponentRows(1, count, source, 0, target, 0, moments);
+    const factor: f32 = 1 / load<f32>(moments, 4);
     scaleGroups(target, target + whole, target, factor);
     if (rest) {
+      const group = padded(2, target + whole, rest, 0);
       scaleGroups(group, group + ${groupOf(build) * 4}, group, factor);
       copyShort(target + whole, group, rest);
     }

@@ -176,39 +176,83 @@ describe("activations in parts are one strip", () => {
 describe("attention", () => {
   const [heads, width, sequence] = [3, 8, 4];
   const dims = [2, sequence, heads * width];
-  const shape = tensor("int64", [4], [2, sequence, heads, width].map(BigInt));
-  const joined = tensor("int64", [3], dims.map(BigInt));
+  const ints = (...numbers: readonly number[]): Tensor => tensor("int64", [numbers.length], numbers.map(BigInt));
   const head = (from: string, to: string, perm: readonly bigint[]): NodeInit[] => [
     n("Reshape", [from, "shape"], `${to}.r`),
     n("Transpose", [`${to}.r`], to, { perm: [...perm] }),
   ];
-  const bytes = model({
-    nodes: [
-      ...head("q", "Q", [0n, 2n, 1n, 3n]),
-      ...head("k", "K", [0n, 2n, 3n, 1n]),
-      ...head("v", "V", [0n, 2n, 1n, 3n]),
-      n("MatMul", ["Q", "K"], "s"),
-      n("Div", ["s", "scale"], "d"),
-      n("Add", ["d", "mask"], "a"),
-      n("Softmax", ["a"], "p", { axis: -1n }),
-      n("MatMul", ["p", "V"], "o"),
-      n("Transpose", ["o"], "t", { perm: [0n, 2n, 1n, 3n] }),
-      n("Reshape", ["t", "joined"], "y"),
+  const attentionOf = (scores: readonly NodeInit[], behind: readonly NodeInit[] = [], outputs: readonly string[] = ["y"]) =>
+    model({
+      nodes: [
+        ...head("q", "Q", [0n, 2n, 1n, 3n]),
+        ...head("k", "K", [0n, 2n, 3n, 1n]),
+        ...head("v", "V", [0n, 2n, 1n, 3n]),
+        ...scores,
+        n("MatMul", ["p", "V"], "o"),
+        n("Transpose", ["o"], "t", { perm: [0n, 2n, 1n, 3n] }),
+        n("Reshape", ["t", "joined"], "y"),
+        ...behind,
+      ],
+      inputs: [
+        ...["q", "k", "v"].map((name) => ({ name, dims })),
+        { name: "mask", dims: [2, 1, 1, sequence] },
+        { name: "seen", dtype: "bool", dims: [sequence, sequence] },
+      ],
+      outputs: outputs.map((name) => ({ name })),
+      constants: {
+        shape: ints(2, sequence, heads, width),
+        joined: ints(...dims),
+        scale: scalarOf(Math.sqrt(width)),
+        inverse: tensor("float32", [1, 1], [1 / Math.sqrt(width)]),
+        root: scalarOf(width ** -0.25),
+        lowest: scalarOf(-3.4028234663852886e38),
+        low: scalarOf(-10000),
+        infinity: scalarOf(Number.NEGATIVE_INFINITY),
+      },
+    });
+  const product = n("MatMul", ["Q", "K"], "s");
+  const softmax = (from: string, attributes: NodeInit["attributes"] = { axis: -1n }): NodeInit => n("Softmax", [from], "p", attributes);
+  const [q, k, v] = [1, 2, 3].map((seed) => noise(dims, seed)) as [Tensor, Tensor, Tensor];
+  const seen = tensor("bool", [sequence, sequence], [1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1]);
+  const given = { q, k, v, mask: feeds.mask, seen };
+
+  const spellings: Readonly<Record<string, readonly NodeInit[]>> = {
+    plain: [product, softmax("s")],
+    "scale, mask": [product, n("Div", ["s", "scale"], "d"), n("Add", ["d", "mask"], "a"), softmax("a")],
+    "mask first, a factor with dims": [product, n("Mul", ["inverse", "s"], "d"), n("Add", ["mask", "d"], "a"), softmax("a", { axis: 3n })],
+    "a factor on both operands": [
+      n("Mul", ["Q", "root"], "Qs"),
+      n("Mul", ["K", "root"], "Ks"),
+      n("MatMul", ["Qs", "Ks"], "s"),
+      n("Add", ["s", "mask"], "a"),
+      softmax("a"),
     ],
-    inputs: [...["q", "k", "v"].map((name) => ({ name, dims })), { name: "mask", dims: [2, 1, 1, sequence] }],
-    outputs: [{ name: "y" }],
-    constants: { shape, joined, scale: scalarOf(Math.sqrt(width)) },
-  });
-
-  test("three instructions, no copies, no memory for turned operands", () => {
+    "chosen by Where": [product, n("Div", ["s", "scale"], "d"), n("Where", ["seen", "d", "lowest"], "a"), softmax("a")],
+    "hidden by Where": [product, n("Not", ["seen"], "hidden"), n("Where", ["hidden", "infinity", "s"], "a"), softmax("a")],
+  };
+  test.each(Object.entries(spellings))("%s: one instruction, no copies, no memory for scores or turned operands", (_, scores) => {
+    const bytes = attentionOf(scores);
     const { regions, plan } = runPipeline(bytes, {});
-    expect(regions!.flat().map(({ op }) => op)).toEqual(["matmul", "softmax", "matmul"]);
-    // The scores, which softmax overwrites.
-    expect(plan!.arenaBytes).toBe(Math.ceil((2 * heads * sequence * sequence * 4) / 64) * 64);
+    const made = regions!.flat().map(({ op }) => op);
+    expect(made.filter((op) => op !== "map")).toEqual(["attention"]);
+    // A mask that is chosen is made first; nothing else needs memory.
+    expect(plan!.arenaBytes).toBe(made.includes("map") ? sequence * sequence * 4 : 0);
+    expectRight(bytes, given);
   });
 
-  test("the numbers are those of the parts", () => {
-    const [q, k, v] = [1, 2, 3].map((seed) => noise(dims, seed)) as [Tensor, Tensor, Tensor];
-    expectRight(bytes, { q, k, v, mask: feeds.mask });
+  test.each([
+    ["scores that are an output", [product, softmax("s")], [], ["y", "s"]],
+    ["weights that somebody else reads", [product, softmax("s")], [n("Exp", ["p"], "z")], ["y", "z"]],
+    ["softmax over another axis", [product, softmax("s", { axis: 2n })], [], ["y"]],
+    ["a low number that a whole hidden row would show", [product, n("Where", ["seen", "s", "low"], "a"), softmax("a")], [], ["y"]],
+    ["a factor behind the mask", [product, n("Add", ["s", "mask"], "a"), n("Div", ["a", "scale"], "d"), softmax("d")], [], ["y"]],
+  ] as const)("%s: the parts stay", (_, scores, behind, outputs) => {
+    const bytes = attentionOf(scores, behind, outputs);
+    expect(opsOf(bytes)).not.toContain("ScaledDotProduct");
+    expectRight(bytes, given);
+  });
+
+  test("disabled, the parts stay", () => {
+    expect(instructionsOf(attentionOf(spellings["plain"]!), ["patterns"])).toEqual(["matmul", "softmax", "matmul"]);
   });
 });
