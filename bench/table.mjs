@@ -74,7 +74,7 @@ export const versionsText = (versions) =>
     .map(([name, version]) => `${name} ${version}`)
     .join(", ") || "no peers";
 
-function print(cells) {
+export function print(cells) {
   const widths = cells[0].map((_, column) => Math.max(...cells.map((row) => row[column].length)));
   const line = (row) => row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0]) : cell.padStart(widths[column]))).join("  ");
   console.log([line(cells[0]), widths.map((width) => "-".repeat(width)).join("  "), ...cells.slice(1).map(line)].join("\n"));

@@ -44,6 +44,7 @@ export namespace Region {
   export const COST_NS: usize = 12; // estimate for the whole region: sleepers are woken only above WAKE_COST_NS
 }
 export const WAKE_COST_NS: u32 = 30000;
+export const HOST_WAKE_COST_NS: u32 = 200000;
 
 export namespace Instruction {
   export const SIZE: usize = 64;

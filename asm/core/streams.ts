@@ -5,7 +5,7 @@
 import { Code } from "../abi/errors";
 import { Context, Core, FailureMode, Phase, TraceKind, Work } from "../abi/device";
 import { Frame, Stream, StreamState } from "../abi/stream";
-import { Program, Region, WAKE_COST_NS } from "../abi/program";
+import { HOST_WAKE_COST_NS, Program, Region, WAKE_COST_NS } from "../abi/program";
 import { RUN_UNBOUNDED, Task, TaskOp } from "../abi/task";
 import { nextRegion } from "../kernels/control";
 import { attachArena, releaseArena } from "../mem/frame";
@@ -194,7 +194,8 @@ function stepRun(stream: u32, sc: usize, budget: i32): i32 {
   }
   const first = publishTiles(sc, tiles);
   setReady(stream, load<u32>(sc, Stream.PRIORITY));
-  if (load<u32>(region, Region.COST_NS) > WAKE_COST_NS) bell(<i32>tiles - 1);
+  // A program that a host runs is short: it is over before a core that sleeps could be of much help.
+  if (load<u32>(region, Region.COST_NS) > (isHost() ? HOST_WAKE_COST_NS : WAKE_COST_NS)) bell(<i32>tiles - 1);
   if (!runTile(stream, sc, region, first)) return KILLED;
   return endTile(sc) ? 1 : OUT;
 }

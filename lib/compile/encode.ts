@@ -17,7 +17,7 @@ export function encodeProgram(state: CompileState): void {
     inputs: graph.inputs.length,
     outputs: graph.outputs.length,
     arenaBytes: plan!.arenaBytes,
-    ...(state.options.panel === undefined ? {} : { panel: state.options.panel }),
+    ...(state.options.build === undefined ? {} : { build: state.options.build }),
   });
   state.compiled = {
     image,

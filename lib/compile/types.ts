@@ -1,5 +1,6 @@
 /** What the compiler takes and gives. Everything here can be posted between threads. */
 import type { DtypeName } from "../graph/dtype";
+import type { BuildName } from "../program/costs";
 
 /** A dim is a number, or a name where the model leaves it open. */
 export type SymbolicDim = number | string;
@@ -28,8 +29,8 @@ export interface CompileOptions {
   /** Data blobs that the executor already holds: key -> byte offset in the data binding; the next free offset is `dataBytes`. */
   readonly known?: Readonly<Record<string, number>>;
   readonly dataBytes?: number;
-  /** Columns of the panels that weights are packed in: 8, or 16 for the wide kernel build. Default 8. */
-  readonly panel?: number;
+  /** The kernel build that the program is for. Default `relaxed`. */
+  readonly build?: BuildName;
   /** `direct`: no Winograd, whose rounding errors are about ten times larger. Default `fast`. */
   readonly precision?: "fast" | "direct";
   /** Passes to leave out, or the last pass to run (debugging). */

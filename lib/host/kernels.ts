@@ -11,9 +11,6 @@ import type { KernelExports } from "./kernel-exports";
 export const KERNEL_BUILDS = ["base", "relaxed", "wide"] as const;
 export type KernelBuild = (typeof KERNEL_BUILDS)[number];
 
-/** Columns of the panels that a build's products read. */
-export const PANEL_OF: Readonly<Record<KernelBuild, number>> = { base: 8, relaxed: 8, wide: 16 };
-
 export interface KernelChoice {
   /** The highest build allowed: the option, else NPURT_KERNELS, else "wide". */
   readonly asked: KernelBuild;

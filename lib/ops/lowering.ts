@@ -8,7 +8,7 @@ import { DTYPES, type DtypeName } from "../graph/dtype";
 import { describeNode, type Node, type Value } from "../graph/ir";
 import { decode, encode, sizeOf, type Stored, type Tensor } from "../graph/tensor";
 import type { Blob, ConvForm, BindingName, FoldName, Instruction, MergeName, RnnName, Strip, View, Window } from "../program/types";
-import { PANEL } from "../program/pack";
+import { type BuildName, BUILDS, USUAL_BUILD } from "../program/costs";
 import { packedIntegerSize } from "../program/pack-integer";
 import { StripBuilder, stripType } from "./strip-builder";
 import { channelsLast, dense, isDense, permuteView, sameLayout } from "./views";
@@ -28,8 +28,8 @@ export class LoweredProgram {
   readonly direct: boolean;
   readonly #keys = new Map<string, Blob>();
 
-  constructor(options: { readonly panel?: number; readonly precision?: "fast" | "direct" } = {}) {
-    this.panel = options.panel ?? PANEL;
+  constructor(options: { readonly build?: BuildName; readonly precision?: "fast" | "direct" } = {}) {
+    this.panel = BUILDS[options.build ?? USUAL_BUILD].panel;
     this.direct = options.precision === "direct";
   }
 

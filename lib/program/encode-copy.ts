@@ -2,11 +2,12 @@
 import { Fold, Opcode, ReduceMode } from "../../asm/abi/isa";
 import { StripBlock } from "../../asm/abi/strip";
 import { AclError } from "../errors/acl-error";
+import { BYTES_PER_NS, TILE_OVERHEAD_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import { encodeStrip } from "./strip-encode";
 import { isFloatType, isStripDtype, registerOf, TYPE_CODES } from "./strip-ops";
 import type { TensorTable } from "./tensor-table";
-import { BYTES_PER_NS, ceilDiv, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, unitsPerTile } from "./tiles";
 import type { FoldName, Instruction, Strip, StripType, View } from "./types";
 import { collapse, elementBytes, isContiguous, product, reorder, type Shape } from "./views";
 
@@ -53,7 +54,7 @@ export function encodeCopy(instruction: Of<"copy">, table: TensorTable): Encoded
   const width = shape.dims[shape.dims.length - 1]!;
   const rows = width === 0 ? 0 : product(shape.dims) / width;
   const runs = shape.strides.every((strides) => strides[strides.length - 1] === size);
-  const elementNs = runs ? (2 * size) / BYTES_PER_NS : 0.7;
+  const elementNs = runs ? (2 * size) / BYTES_PER_NS : 0.3;
   const rowNs = width * elementNs + 5;
   const columns = unitsPerTile(width, elementNs, 64);
   const perTile = columns < width ? 1 : Math.max(1, unitsPerTile(rows, rowNs, 16));

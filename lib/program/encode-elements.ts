@@ -1,10 +1,11 @@
 /** GATHER_ELEMENTS, SCATTER_ELEMENTS and TOP_K -> records, and their verification. */
 import { Merge, Opcode } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
+import { TILE_OVERHEAD_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import type { InstructionRecord, TensorRecord } from "./image";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, unitsPerTile } from "./tiles";
 import type { Instruction, View } from "./types";
 import { product } from "./views";
 

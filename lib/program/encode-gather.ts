@@ -1,10 +1,11 @@
 /** GATHER -> record, and its verification. */
 import { Opcode } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
+import { BYTES_PER_NS, TILE_OVERHEAD_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import type { InstructionRecord, TensorRecord } from "./image";
 import type { TensorTable } from "./tensor-table";
-import { BYTES_PER_NS, ceilDiv, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, unitsPerTile } from "./tiles";
 import type { Instruction } from "./types";
 import { elementBytes } from "./views";
 

@@ -1,12 +1,13 @@
 /** PACK_INTEGER and MATMUL_INTEGER -> records, and their verification. */
 import { Opcode } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
+import { type Build, BYTES_PER_NS, TILE_OVERHEAD_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import type { InstructionRecord, TensorRecord } from "./image";
 import { packedIntegerSize } from "./pack-integer";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
-import { BYTES_PER_NS, ceilDiv, LONGEST_TILE_NS, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, LONGEST_TILE_NS, unitsPerTile } from "./tiles";
 import type { Instruction, View } from "./types";
 import { product } from "./views";
 
@@ -16,7 +17,7 @@ const isByte = ({ dtype }: { readonly dtype: string }): boolean => dtype === "in
 /** Dims of B that may be its columns: three of an image. */
 const COLUMN_DIMS = 3;
 
-export function encodePackInteger({ target, source, columnDims, node }: Of<"pack_integer">, table: TensorTable, panel: number): Encoded {
+export function encodePackInteger({ target, source, columnDims, node }: Of<"pack_integer">, table: TensorTable, { panel }: Build): Encoded {
   const [batches = 0, size = 0] = target.dims;
   const columns = product(source.dims.slice(-columnDims));
   const k = batches === 0 || columns === 0 ? 0 : product(source.dims) / batches / columns;
@@ -111,14 +112,14 @@ function checkMatmul({ target, a, b, zeroA, zeroB, epilogue, node }: Of<"matmul_
     throw new AclError(100000, `node "${node}": integer matmul needs a target with dense columns`);
 }
 
-export function encodeMatmulInteger(given: Of<"matmul_integer">, table: TensorTable, panel: number): Encoded {
+export function encodeMatmulInteger(given: Of<"matmul_integer">, table: TensorTable, { panel, macsPerNs }: Build): Encoded {
   checkMatmul(given, panel);
   // The epilogue numbers its elements row by row, whether the batch is folded or not.
   const strip = given.epilogue && encodeStrip(given.epilogue, { node: given.node, accumulatorType: "i32" }, table);
   const { target, a, b, zeroA, zeroB } = foldBatch(given);
   const [m, n, k] = [...target.dims.slice(-2), a.dims.at(-1)!] as [number, number, number];
   const batches = product(target.dims.slice(0, -2));
-  const cellNs = k / (2 * macsPerNs(panel)) + (strip?.elementNs ?? 0) + 0.1;
+  const cellNs = k / (2 * macsPerNs) + (strip?.elementNs ?? 0) + 0.1;
   const [rows, columns, together] = integerTiles(m, n, batches, cellNs, panel);
   const tiles = Math.max(1, ceilDiv(m, rows) * ceilDiv(n, columns) * ceilDiv(batches, together));
   return {

@@ -2,12 +2,13 @@
 import { ConvBlock, ConvMode, Opcode, PoolKind } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
 import { DTYPES } from "../graph/dtype";
+import { type Build, TILE_OVERHEAD_NS, WEIGHT_BYTES_PER_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_LIMIT } from "./pack";
 import { splitEpilogue } from "./closing";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, evenUnits, FEW_TILES, LONGEST_TILE_NS, macsPerNs, SPLIT_NS, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, evenUnits, FEW_TILES, LONGEST_TILE_NS, SPLIT_NS, unitsPerTile } from "./tiles";
 import type { Instruction, Strip, View, Window } from "./types";
 import { collapse, product } from "./views";
 import { isPlain, planarViews, takesWinograd } from "./winograd";
@@ -131,23 +132,27 @@ function matmulTiles(m: number, n: number, batches: number, cellNs: number, pack
   return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
 }
 
-export function encodeMatmul(given: Of<"matmul">, table: TensorTable, panel: number): Encoded {
+export function encodeMatmul(given: Of<"matmul">, table: TensorTable, build: Build): Encoded {
   checkMatmul(given);
   const last = given.target.dims.length - 1;
   const fast = given.target.dtype === "float32" && (given.packed || given.target.strides[last] === 4);
   // The epilogue numbers its elements row by row, whether the batch is folded or not.
   const epilogue = encodeEpilogue(given.epilogue, given.target, fast ? last : undefined, given.node, table);
-  return encodeProduct(given, epilogue, table, panel);
+  return encodeProduct(given, epilogue, table, build);
 }
 
-function encodeProduct(given: Of<"matmul">, epilogue: Epilogue, table: TensorTable, panel: number): Encoded {
+/** Of a product that adds up `k` numbers: a panel that is not full costs a whole one, and its weights are read once for `rows` rows. */
+const productNs = (k: number, n: number, rows: number, { panel, macsPerNs }: Build): number =>
+  k * ((ceilDiv(n, panel) * panel) / Math.max(n, 1)) * (1 / macsPerNs + 4 / WEIGHT_BYTES_PER_NS / Math.max(rows, 1));
+
+function encodeProduct(given: Of<"matmul">, epilogue: Epilogue, table: TensorTable, build: Build): Encoded {
   const { target, a, b, packed } = foldBatch(given);
   const rank = target.dims.length;
   const [m, n, k] = [target.dims[rank - 2]!, target.dims[rank - 1]!, a.dims[rank - 1]!];
   const batches = product(target.dims.slice(0, -2));
   const fast = target.dtype === "float32";
-  const rate = macsPerNs(panel);
-  const cellNs = k / (fast ? (m < 3 ? rate / 2 : rate) : 0.7) + epilogue.elementNs + 0.1;
+  const { panel } = build;
+  const cellNs = (fast ? productNs(k, n, m, build) : k / 0.7) + epilogue.elementNs + build.resultNs;
   const [rows, columns, together] = matmulTiles(m, n, batches, cellNs, packed || !fast, k * n * 4, panel) as [number, number, number];
   const tiles = Math.max(1, ceilDiv(m, rows) * ceilDiv(n, columns) * ceilDiv(batches, together));
   const panels = { dims: [packedMatmulSize(k, n, panel)], strides: [4] };
@@ -237,7 +242,7 @@ function checkConv({ target, source, weights, groups, window, node, form }: Of<"
 }
 
 /** 1 x 1 with nothing around it is a matrix product: pixels x channels. */
-function asProduct(instruction: Of<"conv">, table: TensorTable, panel: number): Encoded | undefined {
+function asProduct(instruction: Of<"conv">, table: TensorTable, build: Build): Encoded | undefined {
   const { target, source, weights, window, groups, node, epilogue } = instruction;
   if (groups !== 1 || !isPlain(window, 1)) return undefined;
   const [to, from] = [evenPixels(target), evenPixels(source)];
@@ -246,33 +251,28 @@ function asProduct(instruction: Of<"conv">, table: TensorTable, panel: number): 
   const flat = (view: View, pitch: number): View => ({ ...view, dims: [pixels, view.dims[1]!], strides: [pitch, 4] });
   const [a, c] = [flat(source, from), flat(target, to)];
   const closing = encodeEpilogue(epilogue, target, 1, node, table, channelsLast(target.dims.length));
-  return encodeProduct({ op: "matmul", node, target: c, a, b: weights, packed: true }, closing, table, panel);
+  return encodeProduct({ op: "matmul", node, target: c, a, b: weights, packed: true }, closing, table, build);
 }
 
-export function encodeConv(given: Of<"conv">, table: TensorTable, panel: number): Encoded {
+export function encodeConv(given: Of<"conv">, table: TensorTable, build: Build): Encoded {
   const instruction = given.form === "planar" ? { ...given, ...planarViews(given.target, given.source, given.window) } : given;
   const { target, source, weights, window, groups, node } = instruction;
   const block = geometry(window, target, source, node);
   checkConv(instruction);
-  const product1 = asProduct(instruction, table, panel);
+  const product1 = asProduct(instruction, table, build);
   if (product1) return product1;
   const [m, c] = [target.dims[1]!, source.dims[1]!];
-  const taps = product(window.kernel);
-  const channels = c / groups;
   const winograd = instruction.form === "winograd";
   const mode = winograd ? ConvMode.WINOGRAD : convMode(instruction, m);
   const planar = winograd && target.strides[1] !== 4 && m > 1;
   const axes = planar ? target.dims.map((_, axis) => axis) : channelsLast(given.target.dims.length);
   const epilogue = encodeEpilogue(given.epilogue, given.target, 1, node, table, axes);
-  const pixels = target.dims[0]! * product(target.dims.slice(2));
-  const cut = winograd
-    ? winogradTiles(target, c, epilogue.elementNs, panel)
-    : directTiles(pixels, m, taps * channels, taps, mode, groups, epilogue.elementNs, panel);
+  const cut = winograd ? winogradTiles(target, c, epilogue.elementNs, build) : directTiles(instruction, mode, epilogue.elementNs, build);
   block.setUint32(ConvBlock.GROUPS, groups, true);
   block.setUint32(ConvBlock.MODE, mode, true);
   block.setUint32(ConvBlock.ROWS, cut.rows, true);
   block.setUint32(ConvBlock.COLUMNS, cut.columns, true);
-  const packed = winograd ? packedWinogradSize(m, c, panel) : packedConvSize([m, channels, ...window.kernel], groups, panel);
+  const packed = winograd ? packedWinogradSize(m, c, build.panel) : packedConvSize([m, c / groups, ...window.kernel], groups, build.panel);
   const operands = [spatialRecord(target, table), spatialRecord(source, table), table.add(weights, [packed], [4])];
   return {
     op: Opcode.CONV,
@@ -292,16 +292,37 @@ interface Cut {
   readonly costNs: number;
 }
 
-function directTiles(pixels: number, m: number, k: number, taps: number, mode: ConvMode, groups: number, epilogueNs: number, panel: number): Cut {
-  // A group narrower than a panel pays for the whole panel.
-  const waste = mode === ConvMode.DEPTHWISE ? 1 : (Math.ceil(m / groups / panel) * panel * groups) / Math.max(m, 1);
-  const rate = mode === ConvMode.DEPTHWISE ? macsPerNs(panel) / 3 : macsPerNs(panel) * 0.9;
-  const cellNs = (k * waste) / rate + epilogueNs + 0.1;
-  const pixelNs = mode === ConvMode.GATHER ? 5 + k * groups * 0.2 : 5 + taps;
+/** Part of the outputs whose window reaches over a border. */
+const borderShare = ({ padsBegin, padsEnd, strides }: Window, { dims }: View): number =>
+  1 - padsBegin.reduce((inside, pad, i) => inside * Math.max(0, 1 - (pad + padsEnd[i]!) / (strides[i]! * Math.max(dims[i + 2]!, 1))), 1);
+
+/** Of one output, and of a pixel's window before it is multiplied. */
+function directCosts(
+  { target, source, window, groups }: Of<"conv">,
+  mode: ConvMode,
+  pixels: number,
+  build: Build,
+): [cellNs: number, pixelNs: number] {
+  const taps = product(window.kernel);
+  const [m, channels] = [target.dims[1]! / groups, source.dims[1]! / groups];
+  // The kernel takes outputs at a border one by one.
+  if (mode === ConvMode.DEPTHWISE) return [((2 * taps) / build.macsPerNs + build.resultNs) * (1 + borderShare(window, target)), 5 + taps];
+  const cellNs = productNs(taps * channels, m, pixels, build) * 1.1 + build.resultNs;
+  if (mode !== ConvMode.GATHER) return [cellNs, 5 + taps];
+  const runs = source.strides[1] === 4 ? taps / window.kernel[window.kernel.length - 1]! : taps * channels;
+  return [cellNs, 5 + groups * (2 * runs + 0.1 * taps * channels)];
+}
+
+function directTiles(instruction: Of<"conv">, mode: ConvMode, epilogueNs: number, build: Build): Cut {
+  const { target, source, window, groups } = instruction;
+  const [m, k] = [target.dims[1]!, (product(window.kernel) * source.dims[1]!) / groups];
+  const pixels = target.dims[0]! * product(target.dims.slice(2));
+  const [ownNs, pixelNs] = directCosts(instruction, mode, pixels, build);
+  const cellNs = ownNs + epilogueNs;
   const few = pixels < 8 * ROW_BLOCK && k * m * 4 > COLUMN_BYTES;
   const totalNs = pixels * (m * cellNs + pixelNs);
-  const columns =
-    groups === 1 && few ? evenColumns(m, unitsPerTile(m, Math.min(pixels, ROW_BLOCK) * cellNs, panel * 4), totalNs, panel) : Math.max(m, 1);
+  const perCut = unitsPerTile(m, Math.min(pixels, ROW_BLOCK) * cellNs, build.panel * 4);
+  const columns = groups === 1 && few ? evenColumns(m, perCut, totalNs, build.panel) : Math.max(m, 1);
   const rowNs = columns * cellNs + pixelNs;
   const run = mode === ConvMode.DEPTHWISE ? 4 : 1;
   const perTile = unitsPerTile(pixels, rowNs, run === 1 ? ROW_BLOCK : run);
@@ -320,11 +341,13 @@ function evenRows(most: number, least: number, down: number, samples: number): n
 }
 
 /** Tiles are rows of 4 x 4 outputs of one sample, or its outputs in parts. */
-function winogradTiles({ dims }: View, inputs: number, epilogueNs: number, panel: number): Cut {
+function winogradTiles({ dims }: View, inputs: number, epilogueNs: number, build: Build): Cut {
+  const { panel } = build;
   const [samples, outputs, height, width] = dims as [number, number, number, number];
   const [down, across] = [ceilDiv(height, 4), ceilDiv(width, 4)];
   // 36 products in place of 144, and transforms that cost about a nanosecond per ten numbers.
-  const tileNs = (36 * inputs * outputs) / macsPerNs(panel) + (inputs + outputs) * (panel > 8 ? 4 : 7) + 16 * outputs * (epilogueNs + 0.1);
+  const products = 36 * productNs(inputs, outputs, samples * down * across, build) * outputs * 1.25;
+  const tileNs = products + (inputs + outputs) * (panel > 8 ? 4 : 7) + 16 * outputs * (epilogueNs + build.resultNs);
   const costNs = samples * down * across * tileNs;
   // A small image is halved by outputs, so that each core reads half of the weights; not if a strip program would have to run pixel by pixel.
   if (samples === 1 && down * across <= WINOGRAD_PATCHES && costNs > SPLIT_NS && epilogueNs === 0 && outputs >= 2 * panel) {
@@ -351,7 +374,7 @@ export function encodePool(instruction: Of<"pool">, table: TensorTable): Encoded
   const taps = product(window.kernel);
   const pixels = target.dims[0]! * product(target.dims.slice(2));
   const lines = target.dtype === "float32" && channels >= 4 && target.strides[1] === 4 && source.strides[1] === 4;
-  const pixelNs = taps * (lines ? 3 + channels * 0.06 : channels * 3) + channels * 0.2 * (DTYPES[target.dtype].bytes / 4);
+  const pixelNs = taps * (lines ? 4 + channels * 0.12 : channels * 3) + channels * 0.4 * (DTYPES[target.dtype].bytes / 4);
   const rows = unitsPerTile(pixels, pixelNs, 4);
   const tiles = Math.max(1, ceilDiv(pixels, rows));
   block.setUint32(ConvBlock.ROWS, rows, true);

@@ -2,14 +2,15 @@
 import { ConvBlock, ConvMode, Opcode } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
 import { encodeEpilogue, geometry, spatialRecord } from "./encode-matrix";
+import { type Build, TILE_OVERHEAD_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, macsPerNs, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, unitsPerTile } from "./tiles";
 import type { Instruction } from "./types";
 import { product } from "./views";
 import { takesPlanes } from "./winograd";
 
-export function encodePlanes(given: Extract<Instruction, { op: "conv" }>, table: TensorTable, panel: number): Encoded {
+export function encodePlanes(given: Extract<Instruction, { op: "conv" }>, table: TensorTable, build: Build): Encoded {
   const { target, source, weights, window, groups, node } = given;
   const block = geometry(window, target, source, node);
   if (!takesPlanes(target, source, window, groups)) {
@@ -22,7 +23,7 @@ export function encodePlanes(given: Extract<Instruction, { op: "conv" }>, table:
   const taps = product(window.kernel);
   const epilogue = encodeEpilogue(given.epilogue, target, 1, node, table);
   const total = samples * channels * height;
-  const rowNs = width * (taps / (macsPerNs(panel) / 2) + epilogue.elementNs + 0.2) + 5;
+  const rowNs = width * (taps / (build.macsPerNs / 2) + epilogue.elementNs + 0.2) + 5;
   const rows = unitsPerTile(total, rowNs, Math.min(height, 64));
   const tiles = Math.max(1, ceilDiv(total, rows));
   block.setUint32(ConvBlock.GROUPS, groups, true);

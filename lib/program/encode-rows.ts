@@ -1,9 +1,10 @@
 /** SOFTMAX and NORM -> records: functions of whole rows. */
 import { Opcode } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
+import { TILE_OVERHEAD_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, unitsPerTile } from "./tiles";
 import type { Instruction, View } from "./types";
 import { collapse, product } from "./views";
 
@@ -11,8 +12,8 @@ type Of<Op extends Instruction["op"]> = Extract<Instruction, { op: Op }>;
 
 /** Nanoseconds per element: three passes over a row that stays in the first-level cache. */
 const SOFTMAX_NS = 0.8;
-const NORM_NS = 0.4;
-const ROW_NS = 20;
+const NORM_NS = 0.6;
+const ROW_NS = 80;
 
 /** Records of target and source with as few dims as possible, and rows per tile. */
 function rowsOf(target: View, source: View, elementNs: number, node: string, table: TensorTable): Encoded {

@@ -1,10 +1,11 @@
 /** GRID_SAMPLE and ROI_ALIGN -> records, and their verification. */
 import { Border, Opcode, SampleMode } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
+import { TILE_OVERHEAD_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import type { InstructionRecord, TensorRecord } from "./image";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, TILE_OVERHEAD_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, unitsPerTile } from "./tiles";
 import type { Instruction } from "./types";
 
 type Of<Op extends Instruction["op"]> = Extract<Instruction, { op: Op }>;

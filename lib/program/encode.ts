@@ -16,7 +16,7 @@ import { encodeGather } from "./encode-gather";
 import { encodeRnn } from "./encode-rnn";
 import { encodeGridSample, encodeRoiAlign } from "./encode-sample";
 import type { Encoded } from "./encoded";
-import { PANEL } from "./pack";
+import { type Build, BUILDS, USUAL_BUILD } from "./costs";
 import { TensorTable } from "./tensor-table";
 import type { Instruction, ProgramPlan } from "./types";
 
@@ -59,7 +59,7 @@ function encodeProbe(instruction: Extract<Instruction, { op: "probe" }>, table: 
   return { op: Opcode.PROBE, tiles: Math.max(1, instruction.tiles), costNs: 1000, operands, params: [probe, instruction.argument] };
 }
 
-function encodeInstruction(instruction: Instruction, table: TensorTable, regions: number, panel: number): Encoded {
+function encodeInstruction(instruction: Instruction, table: TensorTable, regions: number, build: Build): Encoded {
   switch (instruction.op) {
     case "copy":
       return encodeCopy(instruction, table);
@@ -68,13 +68,13 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
     case "reduce":
       return encodeReduce(instruction, table);
     case "matmul":
-      return encodeMatmul(instruction, table, panel);
+      return encodeMatmul(instruction, table, build);
     case "matmul_integer":
-      return encodeMatmulInteger(instruction, table, panel);
+      return encodeMatmulInteger(instruction, table, build);
     case "pack_integer":
-      return encodePackInteger(instruction, table, panel);
+      return encodePackInteger(instruction, table, build);
     case "conv":
-      return instruction.form === "planes" ? encodePlanes(instruction, table, panel) : encodeConv(instruction, table, panel);
+      return instruction.form === "planes" ? encodePlanes(instruction, table, build) : encodeConv(instruction, table, build);
     case "pool":
       return encodePool(instruction, table);
     case "softmax":
@@ -167,16 +167,15 @@ function writeInstruction(out: DataView, at: number, item: Item, node: number, b
   if (geometry) out.setUint32(at + Record.P0, geometry, true);
 }
 
-function encodeRegions(plan: ProgramPlan, table: TensorTable): Item[][] {
+function encodeRegions(plan: ProgramPlan, table: TensorTable, build: Build): Item[][] {
   return plan.regions.map((region, index) => {
     if (region.length > 1 && region.some(({ op }) => CONTROL.has(op))) {
       throw new AclError(100000, `region ${index}: a control instruction must have its region to itself`);
     }
     if (region.length === 0) return [NOTHING];
-    return region.map((instruction) => ({
-      ...encodeInstruction(instruction, table, plan.regions.length, plan.panel ?? PANEL),
-      node: instruction.node,
-    }));
+    const items = region.map((instruction) => ({ ...encodeInstruction(instruction, table, plan.regions.length, build), node: instruction.node }));
+    // Longest tiles first: the last ones to be claimed are short, and the cores end together.
+    return items.sort((a, b) => b.costNs / b.tiles - a.costNs / a.tiles);
   });
 }
 
@@ -205,7 +204,8 @@ function writeRegions(out: DataView, regionsAt: number, regions: readonly (reado
 
 export function encode(plan: ProgramPlan): EncodedProgram {
   const table = new TensorTable(plan.inputs);
-  const regions = encodeRegions(plan, table);
+  const build = BUILDS[plan.build ?? USUAL_BUILD];
+  const regions = encodeRegions(plan, table, build);
   const items = regions.flat();
   const names = [...new Set(items.map(({ node }) => node))];
   const sections = new Sections();
@@ -239,7 +239,7 @@ export function encode(plan: ProgramPlan): EncodedProgram {
     [Program.DEBUG_BYTES, debug.length],
     [Program.BINDINGS, Binding.FIRST_INPUT + plan.inputs + plan.outputs],
     [Program.ARENA_BYTES, plan.arenaBytes],
-    [Program.FLAGS, plan.panel ?? PANEL],
+    [Program.FLAGS, build.panel],
   ];
   for (const [at, value] of header) out.setUint32(at, value, true);
   image.set(table.bytes(), tensors);

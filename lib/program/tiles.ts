@@ -6,26 +6,21 @@ export const LONGEST_TILE_NS = 400000;
 /** More tiles than this only add claims. */
 const TILES_WANTED = 64;
 
-/** Bytes that one core moves per nanosecond, about: from the measured copies. */
-export const BYTES_PER_NS = 15;
-/** Multiply-adds per nanosecond of the f32 micro-kernels, by the width of their panels: 128-bit or 256-bit vectors. */
-export const macsPerNs = (panel: number): number => (panel > 8 ? 50 : 26);
-/** What any tile costs before its first element. */
-export const TILE_OVERHEAD_NS = 150;
+/** Work below this is one tile: what two cores would save goes into their meeting and into each other's caches. */
+export const SPLIT_NS = 12000;
+/** Fewer tiles than this are an even number of them: with 3, one of two cores has twice the work of the other. */
+export const FEW_TILES = 12;
+
+const evenly = (parts: number, totalNs: number): number => (totalNs > SPLIT_NS && parts < FEW_TILES ? parts + (parts & 1) : parts);
 
 /** Of `units` that cost `unitNs` each, how many make one tile; a multiple of `multiple` unless one tile takes all. */
 export function unitsPerTile(units: number, unitNs: number, multiple = 1): number {
-  const total = units * unitNs;
-  const goal = Math.min(LONGEST_TILE_NS, Math.max(TILE_NS, total / TILES_WANTED));
-  const wanted = Math.max(1, Math.round(goal / Math.max(unitNs, 1e-6)));
-  const rounded = Math.max(multiple, Math.round(wanted / multiple) * multiple);
+  const totalNs = units * unitNs;
+  const goal = Math.min(LONGEST_TILE_NS, Math.max(TILE_NS, totalNs / TILES_WANTED));
+  const wanted = units / evenly(Math.max(1, Math.round(totalNs / goal)), totalNs);
+  const rounded = Math.max(1, Math.ceil(wanted / multiple)) * multiple;
   return rounded >= units ? Math.max(units, 1) : rounded;
 }
-
-/** Work below this is not worth a second core. */
-export const SPLIT_NS = 30000;
-/** Fewer tiles than this are an even number of them: with 3, one of two cores has twice the work of the other. */
-export const FEW_TILES = 12;
 
 /**
  * Of `units`, how many make one tile if all are of about equal size, in place of `perTile` and a short last one: up to a third more. `totalNs` is what all
@@ -33,8 +28,7 @@ export const FEW_TILES = 12;
  */
 export function evenUnits(units: number, perTile: number, totalNs = 0): number {
   const parts = Math.max(1, Math.ceil(units / perTile - 1 / 3));
-  const shared = totalNs > SPLIT_NS && parts < FEW_TILES ? parts + (parts & 1) : parts;
-  return Math.max(1, ceilDiv(units, shared));
+  return Math.max(1, ceilDiv(units, evenly(parts, totalNs)));
 }
 
 export const ceilDiv = (a: number, b: number): number => Math.floor((a + b - 1) / b);

@@ -3,6 +3,7 @@
  * `encode.ts` turns it into the image that asm/abi/program.ts describes. Nothing here knows ONNX or a device.
  */
 import type { DtypeName } from "../graph/dtype";
+import type { BuildName } from "./costs";
 
 /** Where a blob lives. `data` is as old as the model, `arena` as the run; inputs and outputs belong to the caller's frame. */
 export type BindingName = "data" | "arena" | { readonly input: number } | { readonly output: number };
@@ -183,6 +184,6 @@ export interface ProgramPlan {
   readonly inputs: number;
   readonly outputs: number;
   readonly arenaBytes: number;
-  /** Columns of the panels that weights are packed in; default 8 (pack.ts). */
-  readonly panel?: number;
+  /** The kernel build that it is for. Default USUAL_BUILD. */
+  readonly build?: BuildName;
 }

@@ -5,6 +5,7 @@ import { PoolTag } from "../host/layout";
 import { Machine } from "../host/machine";
 import type { MachineToken } from "../host/types";
 import { ContextCore } from "./context-core";
+import { Help } from "./help";
 import { type BufferCore, coreOf } from "./internals";
 import { DEVICE_LIMIT, type DeviceOptions, resolveOptions, type ResolvedOptions } from "./options";
 import { Staging } from "./staging";
@@ -22,7 +23,7 @@ const ATTACHED: ResolvedOptions = {
   seed: 1,
   faults: {},
   costs: undefined,
-  helpBelowNs: 100_000,
+  helpBelowNs: 0,
   watchdogMs: 10_000,
   spinUs: 50,
   traceRecords: 0,
@@ -38,6 +39,7 @@ export class DeviceCore {
   readonly index: number;
   readonly options: ResolvedOptions;
   readonly staging: Staging;
+  readonly help = new Help();
   /** Each a `ModelEntry`; each counts its handles and leaves when it has none. */
   readonly models = new Set<unknown>();
   /** Give back what this thread's models hold, for a thread that lets go of a device which others go on using. */

@@ -5,7 +5,7 @@
 import type { CompileOptions, CompileResult, ModelInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { aborted } from "../errors/make";
-import { areFlagsChanged, PANEL_OF } from "../host/kernels";
+import { areFlagsChanged } from "../host/kernels";
 import { keepCode } from "../packs";
 import { DataStore } from "./data-store";
 import type { DeviceCore } from "./device-core";
@@ -48,8 +48,6 @@ async function compile(source: ModelSource, options: CompileOptions, control: Lo
 
 /** As in compile.ts: models up to this size are compiled on this thread. */
 const SMALL_BYTES = 256 * 1024;
-/** Weights are packed for the kernel build of the device. */
-const panelOf = ({ machine }: DeviceCore): number => PANEL_OF[machine.kernels.used];
 
 /** What a model with open dims says of itself; undefined if it has none. */
 function openInfo({ bytes, folder }: ModelSource): ModelInfo | undefined {
@@ -212,7 +210,7 @@ export class Model {
     const disable = options.disable === undefined ? {} : { disable: options.disable };
     let result: CompileResult;
     try {
-      result = await compile(source, { panel: panelOf(device), ...disable, ...(shapes === undefined ? {} : { shapes }) }, control);
+      result = await compile(source, { build: device.machine.kernels.used, ...disable, ...(shapes === undefined ? {} : { shapes }) }, control);
     } catch (error) {
       const info = shapes === undefined && error instanceof AclError && error.code === 100021 ? openInfo(source) : undefined;
       if (info === undefined) {
@@ -341,7 +339,7 @@ export class Model {
     try {
       const { disable } = this.#options;
       const known = { known: this.#data.known, dataBytes: this.#data.usedBytes };
-      const options = { shapes, panel: panelOf(this.device), ...known, ...(disable === undefined ? {} : { disable }) };
+      const options = { shapes, build: this.device.machine.kernels.used, ...known, ...(disable === undefined ? {} : { disable }) };
       const result = await compile(this.#source, options, { signal: undefined, onProgress: undefined });
       this.device.check();
       return await this.#take(result);

@@ -21,7 +21,10 @@ export interface DeviceOptions {
    * host to host), and what every task takes at least; a program takes what its compiler expects. Event times and time-outs are of that clock.
    */
   readonly costs?: { readonly bandwidths: readonly [number, number, number, number]; readonly taskUs: number };
-  /** A program estimated to run shorter than this many nanoseconds is run by the thread that opened the device, since waking a core costs more. Default 100,000; 0 switches it off. */
+  /**
+   * A program estimated to run shorter than this many nanoseconds is run by the thread that opened the device, since waking a core costs more: above
+   * 100,000 only one at a time, and 4 ms of them until the event loop has had its turn. Default 500,000; 0 switches it off.
+   */
   readonly helpBelowNs?: number;
   /** A kernel that runs longer than this many milliseconds is stopped, and its core replaced if need be; waiting for a processor does not count. Default 10,000. */
   readonly watchdogMs?: number;
@@ -119,7 +122,7 @@ export function resolveOptions(options: DeviceOptions): ResolvedOptions {
     seed: options.seed ?? 1,
     faults: options.faults ?? {},
     costs: options.costs,
-    helpBelowNs: options.helpBelowNs ?? 100_000,
+    helpBelowNs: options.helpBelowNs ?? 500_000,
     watchdogMs: options.watchdogMs ?? 10_000,
     spinUs: options.spinUs ?? 50,
     traceRecords: trace,

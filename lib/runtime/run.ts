@@ -13,35 +13,17 @@ import type { TensorData } from "./tensor";
 import type { Results } from "./types";
 import type { Variant } from "./variant";
 
-/** Until the cores are up nobody else can run anything, so the caller does even what takes this long. */
-const HELP_WHILE_BOOTING_NS = 20e6;
-/** Without other cores, a program this short is not worth a turn of the event loop. */
-const HELP_INLINE_NS = 1e6;
-
-/** Programs estimated below this many nanoseconds are run by their caller, if it opened the device. */
-function helpLimitNs(stream: StreamCore): number {
-  const { driver, opener } = stream.machine;
-  const asked = stream.device.options.helpBelowNs;
-  if (asked === 0 || driver.name === "sim" || !opener) {
-    return 0;
-  }
-  if (driver.name === "inline") {
-    return Math.max(asked, HELP_INLINE_NS);
-  }
-  return driver.coresUp > 0 ? asked : Math.max(asked, HELP_WHILE_BOOTING_NS);
-}
-
 /** DONE: it has run. QUEUED: `frame.sequence` of the stream is in flight. FULL: the stream's ring had no room; nothing happened. */
 export type Started = "DONE" | "QUEUED" | "FULL";
 
 /** Runs a loaded frame on the calling thread if it is short and the stream is empty, else queues it. Never waits for room. */
-export function start(frame: Frame, stream: StreamCore): Started {
+export function start(frame: Frame, stream: StreamCore, blocking = false): Started {
   const { machine } = stream;
   const { core } = machine;
   frame.arm();
   frame.ranOn = stream;
   const { costNs } = frame.variant.program;
-  if (costNs < helpLimitNs(stream) && core.fence(stream.index) === core.tail(stream.index)) {
+  if (core.fence(stream.index) === core.tail(stream.index) && stream.device.help.takes(stream, costNs, blocking)) {
     let sequence = core.submit(stream.index, TaskOp.RUN, frame.address, 0, 0, 0, 0, 0);
     if (sequence === NO_RING) {
       machine.giveRing(stream.index);
@@ -76,7 +58,7 @@ function enqueue(frame: Frame, stream: StreamCore): Started {
 
 /** As `start`, but waits for room, blocking the thread. */
 export function startBlocking(frame: Frame, stream: StreamCore): boolean {
-  const started = start(frame, stream);
+  const started = start(frame, stream, true);
   if (started === "FULL") {
     frame.sequence = stream.machine.submit(stream.index, TaskOp.RUN, frame.address);
   }

@@ -7,7 +7,8 @@ import path from "node:path";
 import { Core, Layout, SCRATCH_BYTES } from "../../../dist/asm/abi/device";
 import { Instruction as Record, Program, Region } from "../../../dist/asm/abi/program";
 import { Frame } from "../../../dist/asm/abi/stream";
-import { chooseKernels, PANEL_OF } from "../../../dist/lib/host/kernels";
+import { chooseKernels } from "../../../dist/lib/host/kernels";
+import { BUILDS } from "../../../dist/lib/program/costs";
 import { encode } from "../../../dist/lib/program/encode";
 import { verify } from "../../../dist/lib/program/verify";
 import type { DtypeName } from "../../../lib/graph/dtype";
@@ -37,7 +38,7 @@ const kernels = new WebAssembly.Module(fs.readFileSync(path.join(__dirname, "../
 /** The build that the environment asks for: what is tested holds for each of them. */
 const micro = chooseKernels();
 /** Columns of packed panels in that build. */
-export const panel = PANEL_OF[micro.used];
+export const panel = BUILDS[micro.used].panel;
 export const core = new WebAssembly.Instance(kernels, {
   env: {
     memory,
@@ -141,7 +142,7 @@ export class Plan {
       inputs: 0,
       outputs: 0,
       arenaBytes: this.#end.arena,
-      panel,
+      build: micro.used,
     };
     const { image } = encode(plan);
     verify(image, [this.#end.data, this.#end.arena]);
