@@ -1,10 +1,11 @@
 /** ATTENTION -> record, and its verification. */
 import { ATTENTION_ROWS, ATTENTION_WIDTH, AttentionForm, Opcode } from "../../asm/abi/isa";
 import { AclError } from "../errors/acl-error";
+import { type Build, TILE_OVERHEAD_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import type { InstructionRecord, TensorRecord } from "./image";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, evenUnits, FEW_TILES, LONGEST_TILE_NS, macsPerNs, TILE_OVERHEAD_NS } from "./tiles";
+import { ceilDiv, evenUnits, FEW_TILES, LONGEST_TILE_NS } from "./tiles";
 import type { Instruction, View } from "./types";
 import { collapse, product } from "./views";
 
@@ -25,7 +26,7 @@ function misfit(views: readonly Pick<View, "dtype" | "dims">[]): string | undefi
   return depth > ATTENTION_WIDTH || values > ATTENTION_WIDTH ? `has heads wider than ${ATTENTION_WIDTH}` : undefined;
 }
 
-export function encodeAttention(instruction: Extract<Instruction, { op: "attention" }>, table: TensorTable, panel: number): Encoded {
+export function encodeAttention(instruction: Extract<Instruction, { op: "attention" }>, table: TensorTable, { macsPerNs }: Build): Encoded {
   const { target, q, k, v, mask, scale, causal, zeros, node } = instruction;
   const views = [target, q, k, v, ...(mask ? [mask] : [])];
   const fault = misfit(views) ?? (target.strides.at(-1) === 4 || target.dims.at(-1) === 1 ? undefined : "needs dense rows in its target");
@@ -38,7 +39,7 @@ export function encodeAttention(instruction: Extract<Instruction, { op: "attenti
   });
   const [batches, rows, keys] = [product(batch.dims), target.dims[outer]!, k.dims[outer]!];
   const width = q.dims[outer + 1]! + target.dims[outer + 1]!;
-  const rowNs = Math.max(1, keys * (width / macsPerNs(panel) + SCORE_NS));
+  const rowNs = Math.max(1, keys * (width / macsPerNs + SCORE_NS));
   // Whole matrices, so that K and V are packed once; cut where a tile would take too long, or two cores could not share the work.
   const most = Math.max(1, Math.min(ATTENTION_ROWS, Math.floor(LONGEST_TILE_NS / rowNs)));
   const shared = batches >= FEW_TILES || batches % 2 === 0;

@@ -82,7 +82,7 @@ function encodeInstruction(instruction: Instruction, table: TensorTable, regions
     case "norm":
       return encodeNorm(instruction, table);
     case "attention":
-      return encodeAttention(instruction, table, panel);
+      return encodeAttention(instruction, table, build);
     case "gather":
       return encodeGather(instruction, table);
     case "gather_elements":
