@@ -14,24 +14,24 @@ import { MatMul, multiply } from "./matmul";
 import { halfEven, saturate } from "./quantization";
 import { fixed, noise, rejects, sample, scalar, values } from "./sample";
 
-const ONE_STEP: Tolerance = { relative: 0, absolute: 1, why: "a number on the boundary between two steps may round either way" };
+export const ONE_STEP: Tolerance = { relative: 0, absolute: 1, why: "a number on the boundary between two steps may round either way" };
 
 const first = (of: Tensor | undefined): number => Number(of?.data[0] ?? 0);
-const wide = (of: { readonly dims: readonly number[] }): ConcreteType => ({ dtype: "float64", dims: of.dims });
+export const wide = (of: { readonly dims: readonly number[] }): ConcreteType => ({ dtype: "float64", dims: of.dims });
 /** The real numbers that an operand stands for. */
-const real = (x: Tensor, scale: Tensor, zero: Tensor | undefined): Tensor =>
+export const real = (x: Tensor, scale: Tensor, zero: Tensor | undefined): Tensor =>
   mapTensors({ real: (v) => (v - first(zero)) * first(scale) }, [x], wide(x));
-const stored = (x: Tensor, scale: Tensor, zero: Tensor | undefined, out: ConcreteType): Tensor =>
+export const stored = (x: Tensor, scale: Tensor, zero: Tensor | undefined, out: ConcreteType): Tensor =>
   mapTensors({ real: (v) => saturate(out.dtype, halfEven(v / first(scale)) + first(zero)) }, [x], out);
-const dequantized = (g: Expansion, x: Value, scale: Value, zero: Value | undefined): Value => g.call("DequantizeLinear", [x, scale, zero]);
-const quantized = (g: Expansion, x: Value, scale: Value, zero: Value | undefined): Value => g.call("QuantizeLinear", [x, scale, zero]);
+export const dequantized = (g: Expansion, x: Value, scale: Value, zero: Value | undefined): Value => g.call("DequantizeLinear", [x, scale, zero]);
+export const quantized = (g: Expansion, x: Value, scale: Value, zero: Value | undefined): Value => g.call("QuantizeLinear", [x, scale, zero]);
 
-function requireBytes({ dtype, dims }: Type, node: string): void {
+export function requireBytes({ dtype, dims }: Type, node: string): void {
   if (dtype !== "int8" && dtype !== "uint8") {
     throw shapeError(`${node}: takes int8 and uint8, not ${dtype}${formatDims(dims)}`);
   }
 }
-const bytes = (...dims: number[]) =>
+export const bytes = (...dims: number[]) =>
   values(
     "uint8",
     dims,
@@ -68,7 +68,7 @@ function binary(name: string, op: "Add" | "Mul", f: (a: number, b: number) => nu
   });
 }
 /** Without a zero point the result has the type of the data. */
-const zeroOf = (g: Expansion, zero: Value | undefined, like: Value): Value => zero ?? g.scalar(0, like.dtype!);
+export const zeroOf = (g: Expansion, zero: Value | undefined, like: Value): Value => zero ?? g.scalar(0, like.dtype!);
 
 export const QLinearAdd = binary("QLinearAdd", "Add", (a, b) => a + b);
 export const QLinearMul = binary("QLinearMul", "Mul", (a, b) => a * b);

@@ -28,7 +28,7 @@ function requireBytes(types: readonly (Type | undefined)[], node: string): void 
 const column = (g: Expansion, of: Value): Value => (of.dims!.length === 1 && of.dims![0] !== 1 ? g.reshape(of, [of.dims![0] as number, 1]) : of);
 
 /** Sums in steps of `scale` -> steps of `yScale`: one factor for both, so that each element is rounded once before it becomes whole. */
-function rescaled(g: Expansion, sums: Value, scale: Value, yScale: Value, yZero: Value): Value {
+export function rescaled(g: Expansion, sums: Value, scale: Value, yScale: Value, yZero: Value): Value {
   const by = g.cast(yScale, "float32");
   return sizeOf([...by.dims!, ...yZero.dims!] as number[]) > 1
     ? g.call("QuantizeLinear", [g.call("Mul", [sums, scale]), by, yZero], { axis: -1 })

@@ -106,6 +106,10 @@ export const FAMILIES: readonly Family[] = [
     ],
     load: () => require("./contrib-quantized"),
   },
+  {
+    names: ["QGemm", "QLinearAveragePool", "QLinearSoftmax", "QLinearWhere"].map(contrib),
+    load: () => require("./contrib-quantized-layers"),
+  },
 ];
 /** The newest operator set whose forms have been compared with ours. */
 export const NEWEST_OPSET = 25;

@@ -241,7 +241,43 @@ const quantized = (r: Random): Case => {
   }
 };
 
+/** The product with a bias, and ONNX's own operators between dequantized numbers; QLinearSoftmax ends the peer's process. */
+const quantizedLayer = (r: Random): Case => {
+  const dtype = r.pick<DtypeName>(["uint8", "int8"]);
+  const bytes = (dims: readonly number[]) => r.tensor(dtype, dims, { scale: 120 });
+  const scale = () => one("float32", 0.01 + Math.abs(r.unit()) / 10);
+  const zero = () => r.tensor(dtype, [], { scale: 100, fixed: true });
+  const scales = () => [scale(), zero(), scale(), zero()];
+  const op = r.pick(["QGemm", "QGemm", "QLinearAveragePool", "QLinearWhere"]);
+  if (op === "QGemm") {
+    const [m, k, n] = [r.int(1, 9), r.int(1, 40), r.int(1, 20)];
+    const [transA, transB] = [r.below(2), r.below(2)];
+    const perColumn = r.chance(0.5) ? [n] : [];
+    const a = bytes(transA ? [k, m] : [m, k]);
+    const b = r.tensor(dtype, transB ? [n, k] : [k, n], { scale: 120, fixed: r.chance(0.7) });
+    const bScale = r.tensor("float32", perColumn, { fixed: true, low: 0.01, scale: 0.1 });
+    const c = r.chance(0.6) ? r.tensor("int32", [n], { scale: 900, fixed: true }) : undefined;
+    const result = r.chance(0.7) ? [one("float32", 3), zero()] : [];
+    const inputs = [a, scale(), zero(), b, bScale, r.tensor(dtype, perColumn, { scale: 9, fixed: true }), c, ...result];
+    return { op, domain, opset, inputs, attributes: { transA: BigInt(transA), transB: BigInt(transB), alpha: 0.5 } };
+  }
+  if (op === "QLinearWhere") {
+    const dims = r.dims(r.int(1, 4), 1);
+    return {
+      op,
+      domain,
+      opset,
+      inputs: [r.tensor("bool", dims), bytes(dims), scale(), zero(), bytes(r.broadcastable(dims)), ...scales().slice(0, 2), scale(), zero()],
+    };
+  }
+  const last = r.below(2);
+  const [channels, side] = [r.int(1, 20), r.int(3, 9)];
+  const window = { kernel_shape: [2n, 3n], strides: [1n, 2n], pads: [1n, 1n, 0n, 1n], count_include_pad: BigInt(r.below(2)) };
+  const image = bytes(last ? [2, side, side, channels] : [2, channels, side, side]);
+  return { op, domain, opset, inputs: [image, ...scales()], attributes: { ...window, channels_last: BigInt(last) } };
+};
+
 export const CONTRIB: Readonly<Record<string, (r: Random) => Case>> = {
   ...{ Bent: bent, Skip: skip, Embed: embed, FusedMatMul: fusedMatMul, FusedConv: fusedConv, ContribAttention: attention, MultiHead: multiHead },
-  ...{ GroupQuery: groupQuery, Rotary: rotary, Bits: bits, Quantized: quantized },
+  ...{ GroupQuery: groupQuery, Rotary: rotary, Bits: bits, Quantized: quantized, QuantizedLayer: quantizedLayer },
 };

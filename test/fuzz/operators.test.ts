@@ -125,7 +125,7 @@ function check(made: Made, answer: Answer | undefined): string | undefined {
     return theirs ? `${made.text}: refused, ${error.code} ${error.message.slice(0, 200)}` : undefined;
   }
   const compare = (what: string, these: readonly Tensor[], those: readonly Tensor[]): string[] =>
-    made.kind === "Quantized" && !those[0]!.dtype.startsWith("float")
+    made.kind.startsWith("Quantized") && !those[0]!.dtype.startsWith("float")
       ? steps(what, these[0]!, those[0]!)
       : those.flatMap((value, index) => differences(these[index]!, value, near).map((text) => `${what}, output ${index}: ${text}`));
   const found = [...compare("device against reference", got, wanted), ...(theirs ? compare("reference against peer", wanted, theirs) : [])];
