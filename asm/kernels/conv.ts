@@ -90,7 +90,7 @@ function groupColumns(group: u32, j: u32, last: u32, first: u32, pixels: u32, pl
   }
 }
 
-/** Depthwise, any window, pixels of one row: through the table of taps, without the kernel rows that lie in the padding. */
+/** Depthwise, any window, pixels that see the same kernel rows: through the table of taps, without the rows that lie in the padding. */
 function depthwiseTaps(pixels: u32, place: usize, pitch: usize): void {
   const table = buffer + TABLE, tablePitch = <usize>pixels << 2;
   const low = firstRow(), high = endRow(), width = kernelSize(2);
@@ -119,8 +119,8 @@ function depthwisePixels(first: u32, pixels: u32, place: usize, pitch: usize): v
   }
 }
 
-/** Output pixels that one round takes: what the tables and buffers hold. */
-function pixelsTogether(): u32 {
+/** Output pixels that one round takes: what the tables and buffers hold, and what an epilogue finds in the first-level cache. */
+function pixelsTogether(epilogue: u32): u32 {
   if (mode == ConvMode.GATHER) {
     const bytes = max<u32>(4, taps * (inputs / groups) * 4);
     // Few taps: as many pixels as the first-level cache takes, since each round starts an epilogue.
@@ -128,7 +128,7 @@ function pixelsTogether(): u32 {
     return min<u32>(max<u32>(PIXELS, most), GATHER_BYTES / bytes);
   }
   if (mode == ConvMode.RUNS) return min<u32>(PIXELS, min<u32>(TABLE_ENTRIES * kernelSize(2) / taps, GATHER_BYTES / (taps * inputs * 4)));
-  return min<u32>(PIXELS, TABLE_ENTRIES / taps);
+  return mode == ConvMode.DEPTHWISE && epilogue == 0 ? TABLE_ENTRIES / taps : min<u32>(PIXELS, TABLE_ENTRIES / taps);
 }
 
 function openConv(program: usize, instruction: usize, frame: usize, scratch: usize): void {
@@ -165,12 +165,12 @@ export function runConv(program: usize, instruction: usize, tile: u32, frame: us
   const from = tile / across * pixelsPerTile, j0 = tile % across * columnsPerTile;
   const to = min<u32>(from + pixelsPerTile, pixels), j1 = min<u32>(j0 + columnsPerTile, n);
   memory.fill(scratch + ZERO, 0, min<usize>(ZERO_BYTES, (<usize>inputs << 2) * (mode == ConvMode.RUNS ? kernelSize(2) : 1)));
-  const together = pixelsTogether();
+  const epilogue = load<u32>(instruction, Instruction.BLOCK);
+  const together = pixelsTogether(epilogue);
   if (mode == ConvMode.DEPTHWISE && bias == 0) bias = scratch + ZERO;
   const even = evenPitch(target);
   const pitch = even == 0 ? stride(target, 3) : even;
   const first = addressOf(target, frame);
-  const epilogue = load<u32>(instruction, Instruction.BLOCK);
   let count: u32 = 0;
   for (let p = from; p < to; p += count) {
     const place = first + movePixel(target, p);

@@ -142,11 +142,16 @@ export function insidePixels(most: u32): u32 {
   return min<u32>(min<u32>(most, restOfRow()), <u32>((size2 - 1 - (taps2 - 1) * dilation2 - y2) / step2) + 1);
 }
 
-/** Output pixels before the next one whose window lies inside along the innermost dim, at most `most`, in the same row. */
+/**
+ * Output pixels before the next one whose window lies inside along the innermost dim, at most `most`; all see the same kernel rows. What is left of a
+ * row goes with the beginning of the next one.
+ */
 export function edgePixels(most: u32): u32 {
-  const left = min<u32>(most, restOfRow());
-  if (!rowInside() || y2 >= 0) return left;
-  return min<u32>(left, <u32>((step2 - 1 - y2) / step2));
+  const left = restOfRow();
+  if (!rowInside()) return min<u32>(most, left);
+  const leading = min<u32>(targetWidth, <u32>(step2 - 1 + pad2) / <u32>step2);
+  if (y2 < 0) return min<u32>(most, leading - x);
+  return min<u32>(most, y + 1 < targetHeight && inside(y1 + step1, taps1, dilation1, size1) ? left + leading : left);
 }
 
 /** Address of the first tap of the window at hand, wherever that lies. */
@@ -272,10 +277,11 @@ function gatherWindow(target: usize, bytes: usize, offset: usize, dense: bool): 
 function gatherInside(target: usize, run: usize, count: u32): void {
   let first = windowStart();
   const across = step2 * pitch2, down = dilation1 * pitch1, up = dilation0 * pitch0;
-  // The runs of the usual small windows are one vector, whose excess the next run covers, or two that may overlap. The excess that is read lies in memory.
+  // The runs of the usual small windows are one vector, whose excess the next run covers, or two or four that may overlap. The excess that is read lies
+  // in memory.
   const last = first + <usize>((<i32>count - 1) * across + (taps0 - 1) * up + (taps1 - 1) * down);
   const tiny = run <= 16 && last + 16 <= <usize>memory.size() << 16;
-  const short = run >= 16 && run <= 32, end = run - 16;
+  const short = run >= 16 && run <= 64, half = run <= 32 ? 0 : 16, end = run - 16;
   for (let p: u32 = 0; p < count; p++) {
     for (let i: i32 = 0; i < taps0; i++) {
       let row = first + <usize>(i * up);
@@ -283,6 +289,8 @@ function gatherInside(target: usize, run: usize, count: u32): void {
         if (tiny) v128.store(target, v128.load(row));
         else if (short) {
           v128.store(target, v128.load(row));
+          v128.store(target + half, v128.load(row + half));
+          v128.store(target + end - half, v128.load(row + end - half));
           v128.store(target + end, v128.load(row + end));
         } else copyRun(target, row, run);
         target += run;

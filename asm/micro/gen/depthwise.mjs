@@ -50,15 +50,28 @@ ${lines.map((line) => `  ${line}`).join("\n")}
 `;
 }
 
-/** Pixels of a run of the row form. */
-const RUN = 4;
+/**
+ * Runs of the row form, for windows of 3 x 3: what is left of a row after the longest takes the shorter one. With step 2 neighbours share too few
+ * pixels for a longer one.
+ */
+const KERNEL = 3;
+const RUNS = [
+  { step: 1, pixels: 6 },
+  { step: 1, pixels: 4 },
+  { step: 2, pixels: 4 },
+];
+const [LONG, SHORT] = [6, 4];
+
+const rowName = ({ step, pixels }) => `depthwiseRow${step}x${pixels}`;
 
 /**
- * A run of neighbours in a row of a kernel x kernel window that lies wholly inside the source: straight-line code that loads every source pixel
- * of a window row once and the weights once for all pixels.
+ * A run of neighbours in a row whose windows lie wholly inside the source: straight-line code that loads every source pixel of a window row once
+ * and the weights once for all pixels.
  */
-function rowTile(build, { kernel, step, vectors }) {
-  const pixels = RUN;
+function rowTile(build, run) {
+  const { step, pixels } = run;
+  const kernel = KERNEL,
+    vectors = build.depthwise;
   const lines = [];
   times(vectors, (vector) => {
     lines.push(`const z${vector} = v128.load(bias, ${vector * 16});`);
@@ -87,7 +100,7 @@ function rowTile(build, { kernel, step, vectors }) {
   });
   lines.push(...storeLines(pixels, vectors, "targetPitch"));
   return `
-function depthwise${kernel}s${step}v${vectors}(source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetPitch: usize): void {
+function ${rowName(run)}(source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, weightPitch: usize, bias: usize, target: usize, targetPitch: usize): void {
   const limits = scratch + ${SCRATCH.LIMITS};
 ${lines.map((line) => `  ${line}`).join("\n")}
 }
@@ -107,19 +120,21 @@ ${wide > 4 ? `  while (channel + ${wide} <= channels) {\n    ${call(wide / 4)}\n
   }
 `;
 
-/** Windows that have a row form; for larger ones the table form is as fast. */
-const KERNELS = [1, 2].map((step) => ({ kernel: 3, step }));
-
-function rowFunction(build, { kernel, step }) {
-  const name = (vectors) => `depthwise${kernel}s${step}v${vectors}`;
-  const call = (vectors) =>
-    `${name(vectors)}(source + (channel << 2), rowPitch, pixelPitch, weights + (channel << 2), weightPitch, bias + (channel << 2), target + (channel << 2), targetPitch);`;
+/** All channels of a run; the last block overlaps the one before. */
+function rowFunction(build, run) {
+  const wide = build.depthwise * 4;
   return `
-function depthwiseBlock${kernel}s${step}(channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
+function ${rowName(run)}Channels(channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
   const weightPitch = <usize>channels << 2;
-${channelBlocks(build.depthwise * 4, call)}}
+  for (let channel: u32 = 0; channel < channels; channel += ${wide}) {
+    const at = <usize>min<u32>(channel, channels - ${wide}) << 2;
+    ${rowName(run)}(source + at, rowPitch, pixelPitch, weights + at, weightPitch, bias + at, target + at, targetPitch);
+  }
+}
 `;
 }
+
+const rowCall = (step, pixels) => `${rowName({ step, pixels })}Channels(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);`;
 
 const exported = (build) => `
 /** NaN in one form in \`bytes\` bytes of each of \`pixels\` pixels. */
@@ -172,31 +187,37 @@ export function depthwise(pixels: u32, channels: u32, taps: u32, table: usize, t
 
 /**
  * \`pixels\` neighbours in one output row of a 3 x 3 depthwise convolution with step 1 or 2 whose windows lie wholly inside the source.
- * \`source\` is the first tap of the first pixel. Returns 0, having done nothing, for other kernels and steps and for fewer than 4 channels or pixels.
+ * \`source\` is the first tap of the first pixel. Returns 0, having done nothing, for other kernels and steps and where channels or pixels are too few.
  */
 export function depthwiseRow(
   kernel: u32, step: u32, pixels: u32, channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize,
   targetPitch: usize, least: f32, greatest: f32,
 ): u32 {
-  if (channels < 4 || pixels < ${RUN} || kernel != 3 || step - 1 > 1) return 0;
+  if (channels < ${build.depthwise * 4} || pixels < ${SHORT} || kernel != ${KERNEL} || step - 1 > 1) return 0;
   setLimits(least, greatest);
   while (pixels) {
-    if (step == 1) depthwiseBlock3s1(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
-    else depthwiseBlock3s2(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);
-    // Whole runs; the last one overlaps the one before.
-    pixels -= ${RUN};
-    const advance: u32 = pixels == 0 || pixels >= ${RUN} ? ${RUN} : pixels;
-    if (advance < ${RUN}) pixels = ${RUN};
-    source += advance * step * pixelPitch;
-    target += advance * targetPitch;
+    let run: u32 = ${SHORT};
+    if (step == 2) ${rowCall(2, SHORT)}
+    else if (pixels < ${LONG}) ${rowCall(1, SHORT)}
+    else {
+      ${rowCall(1, LONG)}
+      run = ${LONG};
+    }
+    pixels -= run;
+    // The last run overlaps the one before.
+    if (pixels - 1 < ${SHORT - 1}) {
+      run -= ${SHORT} - pixels;
+      pixels = ${SHORT};
+    }
+    source += run * step * pixelPitch;
+    target += run * targetPitch;
   }
   return 1;
 }
 `;
 
 export function depthwiseSource(build) {
-  const spans = [...new Set([build.depthwise, 1])];
-  const rows = KERNELS.flatMap((kind) => spans.map((vectors) => rowTile(build, { ...kind, vectors })));
+  const rows = RUNS.flatMap((run) => [rowTile(build, run), rowFunction(build, run)]);
   const tables = [build.vectors, 1].map((vectors) => tableTile(build, vectors));
-  return [...tables, ...rows, ...KERNELS.map((kind) => rowFunction(build, kind)), exported(build)].join("");
+  return [...tables, ...rows, exported(build)].join("");
 }

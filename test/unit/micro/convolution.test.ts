@@ -44,6 +44,8 @@ const CHANNELS = [1, 3, 4, 5, 8, 13, 17, 32, 37];
 
 onEveryBuild((bed) => {
   const { e } = bed;
+  /** Fewer channels than the row form works on at once are left to the table form. */
+  const wide = e.panelColumns() > 8 ? 8 : 4;
 
   describe.each([
     { kernel: 3, step: 1 },
@@ -76,7 +78,7 @@ onEveryBuild((bed) => {
           rows + y * outWidth * channels * 4,
           channels * 4,
         );
-        expect(done).toBe(kernel === 3 && channels >= 4 ? 1 : 0);
+        expect(done).toBe(kernel === 3 && channels >= wide ? 1 : 0);
         const pointers = bed.room(kernel * kernel * outWidth * 4);
         for (let t = 0; t < kernel * kernel; t++) {
           for (let x = 0; x < outWidth; x++) {
@@ -87,10 +89,10 @@ onEveryBuild((bed) => {
       }
       const found = bed.read(table, right.length);
       expectWithin(found, right, kernel * kernel, 2 ** -22);
-      if (kernel === 3 && channels >= 4) expectSame(bed.read(rows, right.length), found);
+      if (kernel === 3 && channels >= wide) expectSame(bed.read(rows, right.length), found);
     });
 
-    test.each([1, 2, 3, 4, 5, 7])("a row of %i pixels", (pixels) => {
+    test.each([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13])("a row of %i pixels", (pixels) => {
       const channels = 9;
       const source = image(kernel, (pixels - 1) * step + kernel, channels, 14);
       const weights = randoms(kernel * kernel * channels, 15);
