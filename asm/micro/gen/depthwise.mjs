@@ -62,7 +62,7 @@ const RUNS = [
 ];
 const [LONG, SHORT] = [6, 4];
 
-const rowName = ({ step, pixels }) => `depthwiseRow${step}x${pixels}`;
+const rowName = ({ step, pixels }) => `depthwise${step}x${pixels}`;
 
 /**
  * A run of neighbours in a row whose windows lie wholly inside the source: straight-line code that loads every source pixel of a window row once
@@ -124,7 +124,7 @@ ${wide > 4 ? `  while (channel + ${wide} <= channels) {\n    ${call(wide / 4)}\n
 function rowFunction(build, run) {
   const wide = build.depthwise * 4;
   return `
-function ${rowName(run)}Channels(channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
+function ${rowName(run)}All(channels: u32, source: usize, rowPitch: usize, pixelPitch: usize, weights: usize, bias: usize, target: usize, targetPitch: usize): void {
   const weightPitch = <usize>channels << 2;
   for (let channel: u32 = 0; channel < channels; channel += ${wide}) {
     const at = <usize>min<u32>(channel, channels - ${wide}) << 2;
@@ -134,7 +134,7 @@ function ${rowName(run)}Channels(channels: u32, source: usize, rowPitch: usize, 
 `;
 }
 
-const rowCall = (step, pixels) => `${rowName({ step, pixels })}Channels(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);`;
+const rowCall = (step, pixels) => `${rowName({ step, pixels })}All(channels, source, rowPitch, pixelPitch, weights, bias, target, targetPitch);`;
 
 const exported = (build) => `
 /** NaN in one form in \`bytes\` bytes of each of \`pixels\` pixels. */
