@@ -62,7 +62,7 @@ const RUNS = [
 ];
 const [LONG, SHORT] = [6, 4];
 
-const rowName = ({ step, pixels }) => `depthwise${step}x${pixels}`;
+const rowName = ({ step, pixels }) => `row${step}x${pixels}`;
 
 /**
  * A run of neighbours in a row whose windows lie wholly inside the source: straight-line code that loads every source pixel of a window row once
