@@ -15,7 +15,7 @@ export enum Opcode {
   SOFTMAX, // T0 = softmax of the rows of T1 (f32, innermost dim dense); P0 rows per tile
   NORM, // T0 = (x - mean) / sqrt(variance + e) * T2 + T3 over the rows of T1 (f32, innermost dim dense); P0 rows per tile, P1 e as bits of an f32
   KERNEL, // one block of a user's kernel per tile; P0 offset of its Launch, P1 time limit in ms (0 = the watchdog's). Never in a compiled program
-  RNN, // T0 [time, batch, hidden] from T1 [time, batch, gates * hidden] and packed weights T2; states T3 and T4 (LSTM) move on; P0 RnnKind, P1 gates, P2 gates in T5
+  RNN, // T0 [time, batch, hidden] from T1 [time, batch, gates * hidden] and packed weights T2; states T3 and T4 (LSTM) move on; P0 RnnKind, P1 gates, P2 gates in T5, P3 sequences per tile
   GATHER, // T0 [outer, count, inner] = rows of T1 [outer, size, inner] named by T2 [count], int32 or int64; P0 rows per tile
   GATHER_ELEMENTS, // T0 [rows..., n] = elements of T1 [rows..., size] at T2 [rows..., n]; P0 rows per tile
   SCATTER_ELEMENTS, // elements of T1 [rows..., n] go to T0 [rows..., size] at T2 [rows..., n]; P0 rows per tile, P1 Merge

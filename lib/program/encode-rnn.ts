@@ -2,9 +2,11 @@
 import { GATE_BLOCK, Opcode, RnnKind } from "../../asm/abi/isa";
 import { SCRATCH_BYTES } from "../../asm/abi/device";
 import { AclError } from "../errors/acl-error";
+import { TILE_OVERHEAD_NS } from "./costs";
 import type { Encoded } from "./encoded";
 import type { InstructionRecord, TensorRecord } from "./image";
 import type { TensorTable } from "./tensor-table";
+import { ceilDiv, unitsPerTile } from "./tiles";
 import type { Instruction, RnnName } from "./types";
 
 const KINDS: Readonly<Record<RnnName, { readonly kind: RnnKind; readonly gates: number; readonly extra: number }>> = {
@@ -47,19 +49,21 @@ export function encodeRnn(instruction: Extract<Instruction, { op: "rnn" }>, tabl
     throw new AclError(100024, `node "${node}": ${hidden} hidden units do not fit a core's scratch memory; it takes ${HIDDEN_LIMIT}`);
   }
   const operands = views.map((view) => (view === weights ? table.add(view, [packedRnnSize(form.gates, hidden)], [4]) : table.add(view)));
-  const stepNs = form.gates * (hidden * padded(hidden) * 0.12 + padded(hidden) * 2) + 50;
+  const stepNs = form.gates * (hidden * padded(hidden) * 0.12 + hidden * 8) + 120;
+  const perTile = unitsPerTile(batch, steps * stepNs);
+  const tiles = Math.max(1, ceilDiv(batch, perTile));
   return {
     op: Opcode.RNN,
-    tiles: Math.max(1, batch),
-    costNs: batch * steps * stepNs,
+    tiles,
+    costNs: batch * steps * stepNs + tiles * TILE_OVERHEAD_NS,
     operands,
-    params: [form.kind, form.gates, extra ? form.extra : 0],
+    params: [form.kind, form.gates, extra ? form.extra : 0, perTile],
   };
 }
 
 /** @returns what is wrong, or undefined */
 export function rnnFault(it: InstructionRecord, tensors: readonly TensorRecord[]): string | undefined {
-  const [kind, gates, extra] = it.params as [number, number, number];
+  const [kind, gates, extra, perTile] = it.params as [number, number, number, number];
   const form = Object.values(KINDS).find((each) => each.kind === kind);
   const [target, source, weights, state, cell, more] = tensors;
   if (!form || gates !== form.gates || (extra !== 0 && extra !== form.extra) || !cell || extra > 0 !== (more !== undefined) || tensors.length > 6) {
@@ -73,6 +77,7 @@ export function rnnFault(it: InstructionRecord, tensors: readonly TensorRecord[]
     tensor.dtype === "float32" && tensor.dims.join() === dims.join() && (tensor.strides[dims.length - 1] === 4 || dims[dims.length - 1]! <= 1);
   const fits =
     hidden <= HIDDEN_LIMIT &&
+    perTile >= 1 &&
     rows(target!, [steps, batch, hidden]) &&
     rows(source!, [steps, batch, gates * hidden]) &&
     rows(weights!, [packedRnnSize(gates, hidden)]) &&

@@ -362,7 +362,7 @@ export function verifyInstruction(scope: Scope, it: InstructionRecord): void {
       return verifySample(check);
     case Opcode.RNN: {
       check.fits(rnnFault(it, check.tensors));
-      return check.tiles(check.tensors[0]!.dims[1]!);
+      return check.tiles(ceilDiv(check.tensors[0]!.dims[1]!, it.params[3]!));
     }
     case Opcode.BRANCH:
       check.operands(it.flags === 0 ? 1 : 0);

@@ -2,6 +2,7 @@
  * Which runs the calling thread takes on itself, if it opened the device. To wake a core and to be woken by it takes longer than a short program; but
  * what runs here holds the event loop, and runs here are never beside each other.
  */
+import type { Driver } from "../host/driver";
 import type { StreamCore } from "./stream-core";
 
 /** Until the cores are up nobody else can run anything, so the caller does even what takes this long. */
@@ -13,38 +14,49 @@ const TINY_NS = 100_000;
 /** Of longer ones, so much is done here until the event loop has had its turn. */
 const TURN_NS = 4e6;
 
+export type Place = "HERE" | "CORES" | "LATER";
+
 export class Help {
   /** Since the event loop had its turn. */
   #doneNs = 0;
   /** The caller of the last longer program has not had its result yet. */
   #untaken = false;
+  /** A run waits until the event loop has had its turn. */
+  #waiting = false;
   readonly #onTurn = (): void => {
     this.#doneNs = 0;
+    this.#waiting = false;
   };
   readonly #onTaken = (): void => {
     this.#untaken = false;
   };
 
-  /** Whether a program that takes `costNs` is to run here, now. `blocking`: the caller waits for it in any case. */
-  takes(stream: StreamCore, costNs: number, blocking: boolean): boolean {
+  /** Where a program that takes `costNs` runs. LATER: ask again in a turn of the event loop's own. `blocking`: the caller waits for it in any case. */
+  place(stream: StreamCore, costNs: number, blocking: boolean): Place {
     const { driver, opener } = stream.machine;
     const asked = stream.device.options.helpBelowNs;
-    if (asked === 0 || driver.name === "sim" || !opener) {
-      return false;
+    if (asked === 0 || driver.name === "sim" || !opener || costNs >= this.#limitNs(driver, asked)) {
+      return "CORES";
     }
-    if (driver.name === "inline") {
-      return costNs < Math.max(asked, INLINE_NS);
-    }
-    if (driver.coresUp === 0) {
-      return costNs < Math.max(asked, WHILE_BOOTING_NS);
-    }
-    return costNs < asked && (costNs < TINY_NS || blocking || this.#fits(costNs));
+    const free = costNs < TINY_NS || blocking || driver.name === "inline" || driver.coresUp === 0;
+    return free ? "HERE" : this.#placeLonger(costNs);
   }
 
-  #fits(costNs: number): boolean {
+  #limitNs(driver: Driver, askedNs: number): number {
+    if (driver.name === "inline") {
+      return Math.max(askedNs, INLINE_NS);
+    }
+    return driver.coresUp === 0 ? Math.max(askedNs, WHILE_BOOTING_NS) : askedNs;
+  }
+
+  #placeLonger(costNs: number): Place {
     // Whoever begins another run before it has had the last one's result wants them beside each other: that takes cores.
-    if (this.#untaken || this.#doneNs + costNs > TURN_NS) {
-      return false;
+    if (this.#untaken || this.#waiting) {
+      return "CORES";
+    }
+    if (this.#doneNs + costNs > TURN_NS) {
+      this.#waiting = true;
+      return "LATER";
     }
     if (this.#doneNs === 0) {
       setImmediate(this.#onTurn);
@@ -52,6 +64,6 @@ export class Help {
     this.#doneNs += costNs;
     this.#untaken = true;
     queueMicrotask(this.#onTaken);
-    return true;
+    return "HERE";
   }
 }

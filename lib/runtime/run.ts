@@ -13,8 +13,11 @@ import type { TensorData } from "./tensor";
 import type { Results } from "./types";
 import type { Variant } from "./variant";
 
-/** DONE: it has run. QUEUED: `frame.sequence` of the stream is in flight. FULL: the stream's ring had no room; nothing happened. */
-export type Started = "DONE" | "QUEUED" | "FULL";
+/**
+ * DONE: it has run. QUEUED: `frame.sequence` of the stream is in flight. FULL: the stream's ring had no room, LATER: the event loop has its turn first;
+ * nothing happened.
+ */
+export type Started = "DONE" | "QUEUED" | "FULL" | "LATER";
 
 /** Runs a loaded frame on the calling thread if it is short and the stream is empty, else queues it. Never waits for room. */
 export function start(frame: Frame, stream: StreamCore, blocking = false): Started {
@@ -23,7 +26,11 @@ export function start(frame: Frame, stream: StreamCore, blocking = false): Start
   frame.arm();
   frame.ranOn = stream;
   const { costNs } = frame.variant.program;
-  if (core.fence(stream.index) === core.tail(stream.index) && stream.device.help.takes(stream, costNs, blocking)) {
+  const place = core.fence(stream.index) === core.tail(stream.index) ? stream.device.help.place(stream, costNs, blocking) : "CORES";
+  if (place === "LATER") {
+    return place;
+  }
+  if (place === "HERE") {
     let sequence = core.submit(stream.index, TaskOp.RUN, frame.address, 0, 0, 0, 0, 0);
     if (sequence === NO_RING) {
       machine.giveRing(stream.index);
@@ -241,8 +248,9 @@ export class Run implements LateEntry {
   }
 
   #goOn(frame: Frame, stream: StreamCore, started: Started): void {
-    if (started === "FULL") {
-      this.#awaitRoom(frame, stream);
+    if (started === "FULL" || started === "LATER") {
+      this.#control.stream?.enterLate(this);
+      started === "FULL" ? this.#awaitRoom(frame, stream) : setImmediate(() => this.#retry(frame, stream, start));
       return;
     }
     this.#setEntered();
@@ -261,23 +269,26 @@ export class Run implements LateEntry {
   }
 
   #awaitRoom(frame: Frame, stream: StreamCore): void {
-    this.#control.stream?.enterLate(this);
     stream.machine.whenReached(stream.index, stream.machine.roomAfter(stream.index), (error) => {
-      if (this.#entered) {
-        return;
-      }
-      if (error !== undefined) {
+      if (error === undefined) {
+        this.#retry(frame, stream, enqueue);
+      } else if (!this.#entered) {
         this.#leave(error);
         this.#variant.fail(error);
-        return;
-      }
-      try {
-        stream.checkEntry();
-        this.#goOn(frame, stream, enqueue(frame, stream));
-      } catch (failure) {
-        this.#leave(failure);
       }
     });
+  }
+
+  #retry(frame: Frame, stream: StreamCore, how: typeof start): void {
+    if (this.#entered) {
+      return;
+    }
+    try {
+      stream.checkEntry();
+      this.#goOn(frame, stream, how(frame, stream));
+    } catch (error) {
+      this.#leave(error);
+    }
   }
 
   /** The device is done with the frame. */
