@@ -28,7 +28,7 @@ export const CATALOG = [
   { file: "light_resnet50", group: CONVOLUTIONAL },
   { file: "light_shufflenet", group: CONVOLUTIONAL },
   { file: "light_squeezenet", group: CONVOLUTIONAL },
-  { file: "ch_PP-OCRv4_det_infer", group: CONVOLUTIONAL, feeds: [floats("x", 1, 3, 384, 640)] },
+  { file: "ch_PP-OCRv4_det_infer", group: CONVOLUTIONAL, feeds: [{ ...floats("x", 1, 3, 384, 640), picture: true }] },
   { file: "ch_PP-OCRv4_rec_infer", group: CONVOLUTIONAL, feeds: [floats("x", 1, 3, 48, 320)] },
   { file: "ch_ppocr_mobile_v2.0_cls_infer", group: CONVOLUTIONAL, feeds: [floats("x", 1, 3, 48, 192)] },
   { file: "fr_age", group: CONVOLUTIONAL },

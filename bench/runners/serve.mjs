@@ -15,8 +15,14 @@ const ARRAYS = {
   bool: Uint8Array,
 };
 
-/** A fixed sequence, the same in every runner: floats in [-0.5, 0.5), integers in [0, below); or `value` everywhere. */
-export function feedData({ dtype, dims, seed = 1, below = 2, value }) {
+/** Dark bars in rows on white, as a page of text looks from afar. */
+const page = (width, at) => {
+  const [x, y] = [at % width, Math.floor(at / width)];
+  return (y >> 5) % 3 === 1 && (x >> 3) % 2 === 0 ? -2 : 2;
+};
+
+/** A fixed sequence, the same in every runner: floats in [-0.5, 0.5), integers in [0, below); or `value` everywhere; or the picture of a page. */
+export function feedData({ dtype, dims, seed = 1, below = 2, value, picture = false }) {
   const count = dims.reduce((product, dim) => product * dim, 1);
   const Data = ARRAYS[dtype];
   if (Data === undefined) throw new Error(`the bench cannot make ${dtype} inputs`);
@@ -25,7 +31,7 @@ export function feedData({ dtype, dims, seed = 1, below = 2, value }) {
   for (let i = 0; i < count; i++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     const fraction = state / 2 ** 32;
-    const next = value ?? (dtype.startsWith("float") ? fraction - 0.5 : Math.floor(fraction * below));
+    const next = picture ? page(dims.at(-1), i) : (value ?? (dtype.startsWith("float") ? fraction - 0.5 : Math.floor(fraction * below)));
     data[i] = dtype === "int64" ? BigInt(next) : next;
   }
   return data;

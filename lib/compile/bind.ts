@@ -18,11 +18,13 @@ export function modelInfo(model: ImportedModel): ModelInfo {
 
 const UNDECLARED: readonly Dim[] = [];
 
-/** Declared outputs keep the names of their open dims; the others are what inference found. */
-export function completeOutputs(declared: readonly ValueInfo[], inferred: readonly Value[]): ValueInfo[] {
-  return declared.map((info, index) => {
-    const { dtype, dims } = inferred[index]!;
-    return { name: info.name, dtype: dtype ?? info.dtype, dims: info.dims === UNDECLARED ? (dims ?? []) : info.dims };
+/** Declared outputs keep the names of their open dims; the others are what inference found: sizes, or, where an input has open dims, open ones as well. */
+export function completeOutputs({ inputs, outputs }: ModelInfo, inferred: readonly Value[]): ValueInfo[] {
+  const isOpen = inputs.some(({ dims }) => dims.some((dim) => typeof dim === "string"));
+  return outputs.map(({ name, ...declared }, index) => {
+    const { dtype = declared.dtype, dims = [] } = inferred[index]!;
+    const found = isOpen ? dims.map((_, axis) => `${name}.${axis}`) : dims;
+    return { name, dtype, dims: declared.dims === UNDECLARED ? found : declared.dims };
   });
 }
 

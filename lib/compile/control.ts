@@ -4,7 +4,7 @@
  */
 import { AclError } from "../errors/acl-error";
 import { isConcrete } from "../graph/dims";
-import { describeNode, type Graph, isGraph, type Node, type Value } from "../graph/ir";
+import { describeNode, type Graph, isGraph, type Node, UNFIT_BRANCH, type Value } from "../graph/ir";
 import { decode } from "../graph/tensor";
 import { type LoweredProgram, Lowering } from "../ops/lowering";
 import { inferLoop, lowerLoop } from "./loop";
@@ -142,7 +142,7 @@ function* lowerIf(program: LoweredProgram, node: Node, lowerNodes: LowerNodes): 
         probe: "unreachable",
         argument: 0,
         tiles: 1,
-        node: `${node.name} (${name} does not fit these shapes)`,
+        node: `${node.name} (${name} ${UNFIT_BRANCH}`,
       });
     } else {
       yield* lowerNodes(graph.nodes);

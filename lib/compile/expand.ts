@@ -1,5 +1,5 @@
 /** expand: operators that are said in other operators give way to those. Needs types; what becomes constant on the way is folded. */
-import { describeNode, type Graph, type Node } from "../graph/ir";
+import { describeNode, forNode, type Graph, type Node } from "../graph/ir";
 import { nameInputs } from "../ops/define";
 import { Expansion } from "../ops/expansion";
 import { graphsOf, isControl } from "./control";
@@ -21,7 +21,7 @@ function* expandNodes(nodes: readonly Node[]): Generator<void, Node[]> {
     }
     const { op, attributes } = resolve(node);
     const expansion = new Expansion(node, inferNode);
-    const values = op.expand?.(expansion, nameInputs(op, node.inputs, describeNode(node)), attributes);
+    const values = forNode(node, () => op.expand?.(expansion, nameInputs(op, node.inputs, describeNode(node)), attributes));
     if (!values) {
       result.push(node);
       continue;

@@ -5,7 +5,7 @@
 import { AclError } from "../errors/acl-error";
 import { formatDims, isConcrete } from "../graph/dims";
 import { DTYPES } from "../graph/dtype";
-import { describeNode, type Graph, isStored, type Node, type Value } from "../graph/ir";
+import { describeNode, forNode, type Graph, isStored, type Node, type Value } from "../graph/ir";
 import { decode, encode, filled, sizeOf, type Tensor } from "../graph/tensor";
 import { type AnyOp, type Attributes, type AttributeSpecs, type ConcreteType, type Form, nameInputs, readAttributes, type Type } from "../ops/define";
 import { findOp, requireOps } from "../ops/registry";
@@ -34,7 +34,7 @@ function* inferNodes(nodes: readonly Node[]): Generator<void, Node[]> {
       continue;
     }
     const upgraded = upgrade(node);
-    if (inferNode(upgraded)) {
+    if (forNode(upgraded, () => inferNode(upgraded))) {
       nameResults(upgraded);
     } else {
       kept.push(upgraded);

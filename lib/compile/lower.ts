@@ -2,7 +2,7 @@
 import { AclError } from "../errors/acl-error";
 import { internal } from "../errors/make";
 import { DTYPES } from "../graph/dtype";
-import { describeNode, type Node, type Value } from "../graph/ir";
+import { describeNode, forNode, type Node, type Value } from "../graph/ir";
 import { sizeOf } from "../graph/tensor";
 import { nameInputs } from "../ops/define";
 import { LoweredProgram, Lowering, Operand } from "../ops/lowering";
@@ -52,7 +52,7 @@ function throwRefused(refused: readonly AclError[]): void {
 
 function* lowerOne(program: LoweredProgram, node: Node, refused: AclError[]): Generator<void> {
   try {
-    lowerNode(program, node);
+    forNode(node, () => lowerNode(program, node));
   } catch (error) {
     if (!(error instanceof AclError) || error.code !== UNSUPPORTED) {
       throw error;

@@ -58,7 +58,7 @@ export function* pipelineSteps(bytes: Uint8Array, options: CompileOptions): Gene
         verifyGraph(state.graph, `pass "${pass.name}"`);
       }
       if (pass.name === "infer") {
-        state.info = { ...state.info, outputs: completeOutputs(state.info.outputs, state.graph.outputs) };
+        state.info = { ...state.info, outputs: completeOutputs(state.info, state.graph.outputs) };
       }
     }
     yield;

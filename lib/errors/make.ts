@@ -54,9 +54,9 @@ function distance(a: string, b: string): number {
 }
 
 /** The member of `known` that is closest to `name`. */
-export function nearestName(name: string, known: readonly string[]): string | undefined {
+export function nearestName(name: string, known: readonly string[], mostEdits = Number.POSITIVE_INFINITY): string | undefined {
   let best: string | undefined;
-  let least = Number.POSITIVE_INFINITY;
+  let least = mostEdits + 1;
   for (const candidate of known) {
     const edits = distance(name.toLowerCase(), candidate.toLowerCase());
     if (edits < least) {

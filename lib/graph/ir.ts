@@ -2,6 +2,7 @@
  * The graph between importers and lowering: single assignment, logical shapes, no addresses. Passes edit it in place; `verify.ts` says what must hold
  * after each of them. Nothing here knows a model format or an instruction.
  */
+import { AclError } from "../errors/acl-error";
 import type { DtypeName } from "./dtype";
 import type { Dim } from "./dims";
 import type { Stored } from "./tensor";
@@ -90,6 +91,22 @@ export const isStored = (attribute: Attribute | undefined): attribute is Stored 
 export const isGraph = (attribute: Attribute | undefined): attribute is Graph => typeof attribute === "object" && "nodes" in attribute;
 
 /** "Conv "conv1" (opset 10)": how messages name a node. */
+/** What ends the name of a branch for which a program has no form: it gives other shapes than the branch beside it. */
+export const UNFIT_BRANCH = "does not fit these shapes)";
+
+/** `work` for a node: what it throws says which node it is about, also where the words of the operator do not. */
+export function forNode<T>(node: Node, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof AclError) || error.message.includes(`"${node.name}"`)) {
+      throw error;
+    }
+    const { code, message, reason, solution, failures } = error;
+    throw new AclError(code, `${describeNode(node)}: ${message}`, { reason, solution, failures, node: error.node ?? node.name, cause: error.cause ?? error });
+  }
+}
+
 export function describeNode(node: Node): string {
   const domain = node.domain === "" ? "" : `${node.domain}.`;
   return `node "${node.name}" (${domain}${node.op}, opset ${node.opset})`;

@@ -8,6 +8,7 @@ import { stripType } from "./strip-builder";
 
 interface ConstantAttributes {
   readonly value: Parameters<typeof decode>[0] | undefined;
+  readonly sparse_value: Parameters<typeof decode>[0] | undefined;
   readonly value_float: number | undefined;
   readonly value_floats: readonly number[] | undefined;
   readonly value_int: number | undefined;
@@ -15,7 +16,7 @@ interface ConstantAttributes {
 }
 
 function constantOf(attributes: ConstantAttributes, node: string): Tensor {
-  const { value, value_float, value_floats, value_int, value_ints } = attributes;
+  const { sparse_value, value = sparse_value, value_float, value_floats, value_int, value_ints } = attributes;
   if (value) {
     return decode(value);
   }
@@ -31,13 +32,16 @@ function constantOf(attributes: ConstantAttributes, node: string): Tensor {
   if (value_ints) {
     return tensor("int64", [value_ints.length], value_ints);
   }
-  throw new AclError(100024, `${node} has none of value, value_float(s), value_int(s); strings and sparse tensors are not supported`);
+  throw new AclError(100024, `${node} has none of value, value_float(s), value_int(s), sparse_value; strings are not supported`);
 }
 
 export const Constant = defineOp({
   names: { onnx: ["Constant", 25] },
   inputs: [],
-  attributes: { value: stored(), value_float: float(), value_floats: floats(), value_int: int(), value_ints: ints(), value_string: string() },
+  attributes: {
+    ...{ value: stored(), sparse_value: stored(), value_string: string() },
+    ...{ value_float: float(), value_floats: floats(), value_int: int(), value_ints: ints() },
+  },
   infer: (_, attributes, { node }) => {
     const constant = constantOf(attributes, node);
     return [{ dtype: constant.dtype, dims: constant.dims, constant }];

@@ -194,18 +194,19 @@ export function requireOps(nodes: readonly Node[]): void {
 
 function describeMissing(node: Node): string {
   const name = `${node.domain === "" ? "" : `${node.domain}.`}${node.op}`;
-  const names = allOps().flatMap((op) => op.names.onnx?.[0] ?? []);
-  const near = names.includes(node.op) ? node.op : nearestName(node.op, names);
-  const op = allOps().find((each) => each.names.onnx?.[0] === near);
-  const hint =
-    op && near && isAlike(node.op, near)
-      ? `; nearest supported: ${op.names.onnx?.[2] ? `${op.names.onnx[2]}.` : ""}${near}, opset 1 to ${NEWEST_OPSET}`
-      : "";
-  return `"${node.name}" (${name}, opset ${node.opset}${hint})`;
+  const ops = allOps();
+  const near = alike(
+    node.op,
+    ops.flatMap((op) => op.names.onnx?.[0] ?? []),
+  );
+  const [, version, domain = ""] = ops.find((op) => near !== undefined && op.names.onnx?.[0] === near)?.names.onnx ?? [];
+  const form = domain === "" ? `${near}, opset 1 to ${NEWEST_OPSET}` : `${domain}.${near}, opset ${version}`;
+  return `"${node.name}" (${name}, opset ${node.opset}${near === undefined ? "" : `; nearest supported: ${form}`})`;
 }
 
-/** A name worth suggesting: a misspelling, or a variant of the same word. */
-function isAlike(wanted: string, near: string): boolean {
-  const [a, b] = [wanted.toLowerCase(), near.toLowerCase()];
-  return a.includes(b) || b.includes(a) || a.slice(0, 4) === b.slice(0, 4);
+/** An operator worth suggesting: of the same name in another domain, a variant of the same word (FastGelu, Conv2D), or a misspelling. */
+function alike(wanted: string, names: readonly string[]): string | undefined {
+  const word = wanted.toLowerCase();
+  const variants = names.filter((name) => name.length > 2 && (word.includes(name.toLowerCase()) || name.toLowerCase().includes(word)));
+  return nearestName(wanted, variants) ?? nearestName(wanted, names, Math.min(wanted.length - 2, Math.max(2, wanted.length >> 2)));
 }

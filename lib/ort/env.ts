@@ -11,8 +11,9 @@ export const env: Env = {
   logLevel: "warning",
   versions: { common: INTERFACE, npurt: version },
   wasm: {},
-  webgl: {},
-  webgpu: {},
+  // Their `context` and `device` do not exist here.
+  webgl: {} as Env["webgl"],
+  webgpu: {} as Env["webgpu"],
 };
 
 /** Types that onnxruntime-common's tensors have. */

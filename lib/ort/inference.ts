@@ -2,7 +2,7 @@
 import path from "node:path";
 import type { ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
-import { aborted, invalidHandle, invalidParam, nearestName } from "../errors/make";
+import { invalidHandle, invalidParam, nearestName } from "../errors/make";
 import type { Device } from "../runtime/device";
 import type { LoadOptions, RunOptions } from "../runtime/executor";
 import { checkMade } from "../runtime/internals";
@@ -71,7 +71,7 @@ export class HostSession implements InferenceSessionInterface {
     const { fetches, options } = splitArguments(second, third, this.outputNames);
     const { signal, terminate } = checkRunOptions(options);
     if (terminate === true) {
-      throw aborted("session.run", "terminate is set in its options");
+      throw new AclError(107035, "session.run: `terminate` is set in its options; leave it out to run");
     }
     if (model.staged !== undefined) {
       return collectValues(fetches, await model.staged.run(hostValues(feeds, this.inputNames), signal));
@@ -79,11 +79,7 @@ export class HostSession implements InferenceSessionInterface {
     const tensors = feedsOf(feeds, this.inputNames);
     const outputs = directOutputs(fetches, this.outputNames);
     const extra = runOptions(signal, outputs);
-    const results =
-      model.executor === undefined
-        ? await model.with(tensors, (executor, left) => executor.run(left, extra))
-        : await model.executor.run(tensors, extra);
-    return collect(fetches, results, outputs !== undefined);
+    return collect(fetches, await model.run(tensors, extra), outputs !== undefined);
   }
 
   async release(): Promise<void> {

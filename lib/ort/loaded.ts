@@ -2,17 +2,20 @@
  * A model behind a session: its executor, or, where it cannot be compiled before something is fed, what is needed to make one then.
  * Two things may be missing at load. Sizes: the runtime takes 1 for every open dim, and some models have no meaning at that size (a picture of one
  * pixel does not survive the first stride). Values: where a shape is computed from an input (the target of a Reshape, the axes of a sum), the
- * program depends on the numbers fed. Such a model is compiled for the sizes and values that it is fed, and kept for the next run with the same.
+ * program depends on the numbers fed, and so it does where the branches of an If give different shapes and the one that is taken is not the one that
+ * the program has. Such a model is compiled for the sizes and values that it is fed, and kept for the next run with the same.
  */
 import type { modelInfo } from "../compile/bind";
 import type { ModelInfo, ValueInfo } from "../compile/types";
 import { AclError } from "../errors/acl-error";
 import { invalidHandle } from "../errors/make";
+import { UNFIT_BRANCH } from "../graph/ir";
 import type { importOnnx } from "../import/onnx/model";
-import { Executor, loadExecutor, type LoadOptions } from "../runtime/executor";
+import { Executor, loadExecutor, type LoadOptions, type RunOptions } from "../runtime/executor";
 import { checkFeeds } from "../runtime/feeds";
 import { readModel } from "../runtime/model-source";
 import type { Tensor } from "../runtime/tensor";
+import type { Results } from "../runtime/types";
 import type { withValues } from "./specialize";
 import type { StagedModel } from "./staged";
 
@@ -34,8 +37,7 @@ const MOST_EXECUTORS = 16;
 
 /** What a compilation waits for: the file, and the inputs whose values may matter, in the order in which they are tried. */
 interface Deferred {
-  readonly bytes: Uint8Array;
-  readonly folder: string | undefined;
+  readonly file: Promise<{ readonly bytes: Uint8Array; readonly folder: string | undefined }>;
   readonly cause: unknown;
   readonly choices: readonly (readonly string[])[];
 }
@@ -48,12 +50,14 @@ interface Entry {
 export class LoadedModel {
   readonly info: ModelInfo;
   readonly #options: LoadOptions;
-  readonly #deferred: Deferred | undefined;
+  #deferred: Deferred | undefined;
   #executor: Executor | undefined;
   /** By the values that are compiled in, least recently used first. */
   readonly #entries = new Map<string, Entry>();
   /** The choice that has worked. */
   #choice = 0;
+  /** Which way was taken to compile it: changes when a run finds that it takes another. */
+  #way = 0;
   #released = false;
 
   private constructor(
@@ -61,6 +65,7 @@ export class LoadedModel {
     options: LoadOptions,
     executor: Executor | undefined,
     deferred: Deferred | undefined,
+    readonly source: ModelSource,
     /** Set for a model in stages; then nothing else is. */
     readonly staged?: StagedModel,
   ) {
@@ -74,7 +79,7 @@ export class LoadedModel {
   static async load(source: ModelSource, options: LoadOptions): Promise<LoadedModel> {
     try {
       const executor = await loadExecutor(source, options, false);
-      return new LoadedModel(executor.metadata, options, executor, undefined);
+      return new LoadedModel(executor.metadata, options, executor, undefined, source);
     } catch (error) {
       const staged = error instanceof AclError && (await inStages(source, options).catch((other) => notTyped(other)));
       if (staged) {
@@ -90,7 +95,7 @@ export class LoadedModel {
       if (choices.length === 0 || info.inputs.some(({ dtype }) => dtype === "string")) {
         throw error;
       }
-      return new LoadedModel(info, options, undefined, { bytes, folder, cause: error, choices });
+      return new LoadedModel(info, options, undefined, { file: Promise.resolve({ bytes, folder }), cause: error, choices }, source);
     }
   }
 
@@ -100,11 +105,11 @@ export class LoadedModel {
     const cause = new AclError(100021, "a stage of the model cannot be compiled for these shapes");
     const choices = choicesOf(inputs);
     const complete = choices[0]?.length === 0 ? choices : [[], ...choices];
-    return new LoadedModel(info, options, undefined, { bytes, folder: options.folder, cause, choices: complete });
+    return new LoadedModel(info, options, undefined, { file: Promise.resolve({ bytes, folder: options.folder }), cause, choices: complete }, bytes);
   }
 
-  static ofStages(info: ModelInfo, options: LoadOptions, staged: StagedModel): LoadedModel {
-    return new LoadedModel(info, options, undefined, undefined, staged);
+  static ofStages(info: ModelInfo, options: LoadOptions, source: ModelSource, staged: StagedModel): LoadedModel {
+    return new LoadedModel(info, options, undefined, undefined, source, staged);
   }
 
   /** The executor of a model that needs nothing but its feeds: the way of nearly all runs. */
@@ -112,12 +117,40 @@ export class LoadedModel {
     return this.#executor;
   }
 
-  /** Calls `use` with the executor for these feeds and those of them that it takes; the others are compiled in. */
-  async with<T>(fed: Tensors, use: (executor: Executor, feeds: Tensors) => Promise<T>): Promise<T> {
-    if (this.#executor !== undefined) {
-      return use(this.#executor, fed);
+  async run(fed: Tensors, extra: RunOptions | undefined): Promise<Results> {
+    for (;;) {
+      const way = this.#way;
+      try {
+        return await (this.#executor === undefined ? this.#runFor(fed, extra) : this.#executor.run(fed, extra));
+      } catch (error) {
+        const unfit = error instanceof AclError && error.node?.endsWith(UNFIT_BRANCH) === true;
+        // Another run may have found it out before us.
+        if (!unfit || this.#released || (way === this.#way && !this.#nextWay(error))) {
+          throw error;
+        }
+      }
     }
+  }
+
+  /** Compiles in more of what is fed from now on. False where nothing is left. */
+  #nextWay(cause: AclError): boolean {
+    const choices = this.#deferred?.choices ?? choicesOf(this.info.inputs).filter((names) => names.length > 0);
+    const next = this.#deferred === undefined ? 0 : this.#choice + 1;
+    if (next >= choices.length) {
+      return false;
+    }
+    this.#deferred ??= { file: readModel(this.source, this.#options.folder), cause, choices };
+    this.#executor?.dispose();
+    this.#executor = undefined;
+    this.#choice = next;
+    this.#way++;
+    return true;
+  }
+
+  /** Runs on the executor for these feeds, which takes some of them; the others are compiled in. */
+  async #runFor(fed: Tensors, extra: RunOptions | undefined): Promise<Results> {
     const { choices, cause } = this.#deferred!;
+    let closest = cause;
     const tensors = checkFeeds(this.info, fed, this.info.name || "model");
     for (let choice = this.#choice; choice < choices.length; choice++) {
       const [values, feeds] = divide(tensors, choices[choice]!);
@@ -127,6 +160,7 @@ export class LoadedModel {
           if (!(error instanceof AclError) || !MAY_DEPEND_ON_FEEDS.has(error.code)) {
             throw error;
           }
+          closest = error; // each choice knows more than the one before
           return undefined;
         });
         if (this.#released) {
@@ -137,13 +171,13 @@ export class LoadedModel {
           if (choices[choice]!.length === 0) {
             this.#executor = executor;
           }
-          return await use(executor, feeds);
+          return await executor.run(feeds, extra);
         }
       } finally {
         entry.users--;
       }
     }
-    throw cause;
+    throw closest;
   }
 
   /** The executor with these values compiled in; the caller counts as a user of it until it says otherwise. */
@@ -156,10 +190,12 @@ export class LoadedModel {
       found.users++;
       return found;
     }
-    const { bytes, folder } = this.#deferred!;
+    const { file } = this.#deferred!;
     const shapes = Object.fromEntries(Object.entries(feeds).map(([name, { dims }]) => [name, dims]));
-    const model = Object.keys(values).length === 0 ? bytes : late.withValues(bytes, values);
-    const executor = Executor.load(model, { ...this.#options, ...(folder === undefined ? {} : { folder }), shapes });
+    const executor = file.then(({ bytes, folder }) => {
+      const model = Object.keys(values).length === 0 ? bytes : late.withValues(bytes, values);
+      return Executor.load(model, { ...this.#options, ...(folder === undefined ? {} : { folder }), shapes });
+    });
     const entry = { executor, users: 1 };
     this.#entries.set(key, entry);
     executor.then(
@@ -209,7 +245,7 @@ async function inStages(source: ModelSource, options: LoadOptions): Promise<Load
     inputs: staged.infos(staged.inputs),
     outputs: staged.infos(staged.outputs),
   };
-  return LoadedModel.ofStages(info, options, staged);
+  return LoadedModel.ofStages(info, options, source, staged);
 }
 
 /** What cannot be read at all was said better by the load that came before. */

@@ -119,6 +119,11 @@ export interface TensorConstructor {
   new <T extends Tensor.CpuPinnedDataTypes>(parameters: CpuPinnedConstructorParameters<T>): TypedTensor<T>;
   /** A tensor over `data` as it is: any array of the host is pinned enough for npurt. */
   fromPinnedBuffer<T extends Tensor.CpuPinnedDataTypes>(type: T, data: Tensor.DataTypeMap[T], dims?: readonly number[]): TypedTensor<T>;
+  /** @throws AclError 207000: always, as the next three. Pictures need a canvas, and there is no memory but the host's */
+  fromImage(source: unknown, options?: unknown): never;
+  fromTexture(texture: unknown, options?: unknown): never;
+  fromGpuBuffer(buffer: unknown, options?: unknown): never;
+  fromMLTensor(tensor: unknown, options?: unknown): never;
 }
 
 export const Tensor = HostTensor as unknown as TensorConstructor;
@@ -243,7 +248,7 @@ export interface Env {
   trace?: boolean;
   readonly versions: { readonly common: string; readonly npurt: string };
   readonly wasm: { numThreads?: number; [flag: string]: unknown };
-  readonly webgl: { [flag: string]: unknown };
-  readonly webgpu: { [flag: string]: unknown };
+  readonly webgl: { readonly context: never; [flag: string]: unknown };
+  readonly webgpu: { readonly adapter: never; readonly device: never; readonly profiling: never; [flag: string]: unknown };
   [name: string]: unknown;
 }

@@ -1,5 +1,10 @@
 /** A model file in pieces that can be put together anew: nodes and initializers as they are written, beside what has to be known of them. */
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { readSparseTensorProto } from "../import/onnx/generated/read";
+import { importSparse, sparseName } from "../import/onnx/sparse";
+import { readMessage } from "../import/onnx/wire";
+import { initializer } from "./specialize";
+import { runtimeTensor } from "./storage";
 import { DTYPES, type DtypeName, dtypeName } from "../graph/dtype";
 
 export interface RawNode {
@@ -16,6 +21,8 @@ export interface RawInfo {
   readonly name: string;
   readonly kind: "tensor" | "sequence" | "optional";
   readonly dtype: DtypeName;
+  /** Of any rank: the file declares no shape. */
+  readonly anyRank: boolean;
   readonly dims: readonly (number | string)[];
 }
 export interface RawGraph {
@@ -87,10 +94,22 @@ function parseGraph(bytes: Uint8Array): RawGraph {
       const tensor = r.bytes();
       walk(tensor, { 8: (t) => initializers.set(t.string(), tensor) });
     },
+    15: (r) => {
+      const [name, tensor] = denseOf(r.bytes());
+      initializers.set(name, tensor);
+    },
     11: (r) => inputs.push(parseInfo(r.bytes())),
     12: (r) => outputs.push(parseInfo(r.bytes())),
   });
   return { nodes, initializers, inputs: inputs.filter(({ name }) => !initializers.has(name)), outputs };
+}
+
+/** A sparse initializer as the TensorProto that it stands for. */
+function denseOf(sparse: Uint8Array): [string, Uint8Array] {
+  const proto = readMessage(sparse, readSparseTensorProto);
+  const name = sparseName(proto);
+  const { dtype, dims, bytes } = importSparse(proto, undefined, `initializer "${name}"`);
+  return [name, initializer(name, runtimeTensor(dtype, dims, bytes))];
 }
 
 function parseNode(bytes: Uint8Array, index: number): RawNode {
@@ -117,7 +136,7 @@ function parseNode(bytes: Uint8Array, index: number): RawNode {
 
 function parseInfo(bytes: Uint8Array): RawInfo {
   let name = "";
-  let type: Omit<RawInfo, "name"> = { kind: "tensor", dtype: "float32", dims: [] };
+  let type: Omit<RawInfo, "name"> = { kind: "tensor", dtype: "float32", anyRank: true, dims: [] };
   walk(bytes, { 1: (r) => (name = r.string()), 2: (r) => (type = parseType(r.bytes())) });
   return { ...type, name, dims: type.dims.map((dim, axis) => (dim === "" ? `${name}.${axis}` : dim)) };
 }
@@ -125,20 +144,23 @@ function parseInfo(bytes: Uint8Array): RawInfo {
 function parseType(bytes: Uint8Array): Omit<RawInfo, "name"> {
   let dtype: DtypeName = "float32";
   let kind: RawInfo["kind"] = "tensor";
+  let anyRank = true;
   const dims: (number | string)[] = [];
   const element = (r: BinaryReader): void => walk(r.bytes(), { 1: (e) => (dtype = parseType(e.bytes()).dtype) });
   walk(bytes, {
     1: (r) =>
       walk(r.bytes(), {
         1: (t) => (dtype = dtypeName(t.int32()) ?? "float32"),
-        2: (t) =>
+        2: (t) => {
+          anyRank = false;
           walk(t.bytes(), {
             1: (s) => {
               let dim: number | string = "";
               walk(s.bytes(), { 1: (d) => (dim = Number(d.int64())), 2: (d) => (dim = d.string()) });
               dims.push(dim);
             },
-          }),
+          });
+        },
       }),
     4: (r) => {
       kind = "sequence";
@@ -149,7 +171,7 @@ function parseType(bytes: Uint8Array): Omit<RawInfo, "name"> {
       element(r);
     },
   });
-  return { kind, dtype, dims };
+  return { kind, dtype, anyRank, dims };
 }
 
 export interface Port {

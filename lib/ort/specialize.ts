@@ -12,7 +12,8 @@ const TENSOR_TYPE = 2;
 const TENSOR_NAME = 8;
 const TENSOR_RAW_DATA = 9;
 
-function initializer(name: string, { dtype, dims, data }: Tensor): Uint8Array {
+/** A TensorProto. */
+export function initializer(name: string, { dtype, dims, data }: Tensor): Uint8Array {
   const writer = new BinaryWriter();
   for (const dim of dims) {
     writer.tag(TENSOR_DIMS, WireType.Varint).int64(dim);

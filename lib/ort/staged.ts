@@ -11,13 +11,12 @@ import type { Node } from "../graph/ir";
 import type { importOnnx } from "../import/onnx/model";
 import type { findOp, requireOps } from "../ops/registry";
 import type { LoadOptions } from "../runtime/executor";
-import { make } from "../runtime/internals";
-import { arrayOf, lanesOf, countOf, type Tensor } from "../runtime/tensor";
+import type { Tensor } from "../runtime/tensor";
 import type { LoadedModel } from "./loaded";
 import { allNodes, assemble, parseModel, readBy, type RawGraph, type RawInfo, type RawModel, type RawNode } from "./raw-model";
 import { type HostValue, isTensor, join, scalar, SEQUENCE_OPS, tensorOf } from "./sequences";
 import { ALSO_STRINGS, type AnyTensor, givesStrings, importAny, isStringData, opKey, STRING_OPS } from "./strings";
-import { isStrings } from "./storage";
+import { isStrings, runtimeTensor } from "./storage";
 
 /** Only models in stages need these. */
 const compiler = () => require("../compile/infer") as { inferNode: typeof inferNode; upgrade: typeof upgrade };
@@ -85,9 +84,7 @@ class Segment {
       feeds[name] = tensorOf(scope.get(name), this.nodes.find((node) => readBy(node).includes(name))!);
     }
     const model = await this.#modelFor(feeds);
-    const extra = signal === undefined ? undefined : { signal };
-    const results =
-      model.executor === undefined ? await model.with(feeds, (executor, left) => executor.run(left, extra)) : await model.executor.run(feeds, extra);
+    const results = await model.run(feeds, signal === undefined ? undefined : { signal });
     for (const [name, value] of Object.entries(results)) {
       scope.set(name, value);
     }
@@ -305,13 +302,6 @@ function breathing(): () => Promise<void> | undefined {
 
 const bytesOf = ({ data }: Tensor): Uint8Array => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
-/** Bytes as the array of their type, at an address of their own. */
-function runtimeTensor(dtype: Tensor["dtype"], dims: readonly number[], bytes: Uint8Array): Tensor {
-  const data = new (arrayOf(dtype))(countOf(dims) * lanesOf(dtype));
-  new Uint8Array(data.buffer).set(bytes);
-  return make.tensor(dtype, dims, data);
-}
-
 /** A node by its operator's reference: with all its inputs known, inference folds it. */
 function evaluateNode({ model, folder }: Context, node: RawNode, inputs: readonly (HostValue | undefined)[]): Tensor[] {
   const given = node.inputs.flatMap((name, index) => (name === "" ? [] : [{ name, value: tensorOf(inputs[index], node) }]));
@@ -357,9 +347,9 @@ export class StagedModel {
   static from(bytes: Uint8Array, folder: string | undefined, options: LoadOptions): StagedModel | undefined {
     const model = parseModel(bytes);
     const nodes = allNodes(model.graph);
-    const plain = [...model.graph.inputs, ...model.graph.outputs].every(({ kind }) => kind === "tensor");
-    const strings = [...model.graph.inputs, ...model.graph.outputs].some(({ dtype }) => dtype === "string");
-    if (plain && !strings && !nodes.some(isStaged)) {
+    const { inputs, outputs } = model.graph;
+    const special = [...inputs, ...outputs].some(({ kind, dtype }) => kind !== "tensor" || dtype === "string");
+    if (!special && !inputs.some(({ anyRank }) => anyRank) && !nodes.some(isStaged)) {
       return undefined;
     }
     const onDevice = nodes.filter((node) => !isStaged(node) && !CONTROL.has(node.op));

@@ -1,7 +1,8 @@
 /** How elements lie in the arrays of npurt/ort, and the way from there to the arrays of the runtime and back. */
 import { invalidParam, notSupported } from "../errors/make";
 import { DTYPES, type DtypeName } from "../graph/dtype";
-import { arrayOf, lanesOf, type TensorData } from "../runtime/tensor";
+import { make } from "../runtime/internals";
+import { arrayOf, countOf, lanesOf, type Tensor, type TensorData } from "../runtime/tensor";
 
 /** What no device holds: only the host stages of a model (strings.ts) take and give it. */
 export interface StringTensor {
@@ -35,7 +36,7 @@ export function arraysFor(dtype: DtypeName): readonly string[] {
       return Float16 === undefined ? ["Uint16Array"] : ["Float16Array", "Uint16Array"];
     case "int4":
     case "int2":
-      return ["Uint8Array", "Int8Array", "Buffer"];
+      return ["Int8Array", "Uint8Array", "Buffer"];
     default:
       return arrayOf(dtype) === Uint8Array ? ["Uint8Array", "Buffer"] : [arrayOf(dtype).name];
   }
@@ -57,14 +58,14 @@ function unpack(dtype: DtypeName, packed: TensorData, size: number): TensorData 
   return elements;
 }
 
-function pack(dtype: DtypeName, elements: TensorData): Uint8Array {
+function pack(dtype: DtypeName, elements: TensorData): Uint8Array | Int8Array {
   const per = perByte(dtype);
   const { bits } = DTYPES[dtype];
   const packed = new Uint8Array(lengthFor(dtype, elements.length));
   for (let i = 0; i < elements.length; i++) {
     packed[Math.floor(i / per)]! |= (Number(elements[i]) & (2 ** bits - 1)) << ((i % per) * bits);
   }
-  return packed;
+  return SIGNED.has(dtype) ? new Int8Array(packed.buffer) : packed;
 }
 
 /** The runtime's array for `data`: the same memory wherever the layouts agree. */
@@ -79,6 +80,13 @@ export function toRuntime(dtype: DtypeName, data: TensorData | readonly string[]
     return new Uint16Array(data.buffer, data.byteOffset, data.length);
   }
   return data;
+}
+
+/** Bytes as the array of their type, at an address of their own. */
+export function runtimeTensor(dtype: DtypeName, dims: readonly number[], bytes: Uint8Array): Tensor {
+  const data = new (arrayOf(dtype))(countOf(dims) * lanesOf(dtype));
+  new Uint8Array(data.buffer).set(bytes);
+  return make.tensor(dtype, dims, data);
 }
 
 /** The array that users of npurt/ort see for a result of the runtime. */

@@ -93,9 +93,28 @@ export class HostTensor {
     return new HostTensor({ location: "cpu-pinned", type, data, dims: dims ?? [data?.length] });
   }
 
+  static fromImage(): never {
+    throw notSupported("Tensor.fromImage needs a canvas, which Node.js does not have; decode the picture with an image library and pass its numbers");
+  }
+
+  static fromTexture(): never {
+    throw nowhere("texture");
+  }
+
+  static fromGpuBuffer(): never {
+    throw nowhere("gpu-buffer");
+  }
+
+  static fromMLTensor(): never {
+    throw nowhere("ml-tensor");
+  }
+
   /** The tensor that the runtime takes; `what` says in an error which feed or fetch it is. */
   static toRuntime(tensor: HostTensor, what: string): RuntimeTensor {
     const { type, dims, size } = tensor;
+    if (tensor.#data === undefined) {
+      throw invalidHandle(`${what} was disposed; its data is gone`);
+    }
     if (isPacked(type)) {
       return make.tensor(type, dims, toRuntime(type, tensor.data, size, what)); // a copy: the packed data may change from run to run
     }
@@ -109,6 +128,7 @@ function trust(parts: Parts): HostTensor {
   return new HostTensor(parts);
 }
 
+const nowhere = (location: string): Error => notSupported(`Tensor: location "${location}" does not exist in npurt; copy the data to an array`);
 const elsewhere = (place: string): Error => notSupported(`the tensor is in memory of the host, not in ${place}; use tensor.data`);
 
 function checkDims(dims: unknown): asserts dims is readonly number[] {
@@ -138,7 +158,7 @@ function partsOf(first: unknown, second: unknown, third: unknown): Parts {
   if (first !== null && typeof first === "object" && "location" in first) {
     const { location, type, data, dims } = first as Partial<Record<"location" | "type" | "data" | "dims", unknown>>;
     if (location !== "cpu-pinned") {
-      throw notSupported(`Tensor: location "${String(location)}" does not exist in npurt; copy the data to an array`);
+      throw nowhere(String(location));
     }
     return complete(location, String(type), data, dims);
   }

@@ -46,3 +46,27 @@ test("five unknown operators, one of them inside a loop, in one error", () => {
     ["first", "second", "third", "fourth", "fifth"].map((name) => expect.stringContaining(name)),
   );
 });
+
+test("what is suggested is the operator that was meant, in its own domain and operator set, or nothing", () => {
+  const suggested = (op: string, domain = ""): string | undefined => {
+    const bytes = model({
+      nodes: [{ op, inputs: ["x"], outputs: ["y"], domain }],
+      inputs: [{ name: "x", dims: [4] }],
+      outputs: [{ name: "y" }],
+      opsets: { "": 17, [domain]: domain === "" ? 17 : 1 },
+    });
+    try {
+      compileModel(bytes);
+    } catch (error) {
+      return /nearest supported: ([^)]*)\)/.exec((error as AclError).message)?.[1];
+    }
+    throw new Error("the model was accepted");
+  };
+  expect(suggested("Foo")).toBeUndefined();
+  expect(suggested("FusedThing", "com.acme")).toBeUndefined();
+  expect(suggested("BatchNorm")).toMatch(/^BatchNormalization, opset 1 to \d+$/);
+  expect(suggested("HardSwish6")).toMatch(/^HardSwish, /);
+  expect(suggested("ReduceSums")).toMatch(/^ReduceSum, /);
+  expect(suggested("NhwcMaxPool", "com.microsoft")).toMatch(/^MaxPool, /);
+  expect(suggested("FusedMatMul2", "com.microsoft")).toBe("com.microsoft.FusedMatMul, opset 1");
+});

@@ -4,7 +4,7 @@ import { InferenceSession, Tensor } from "../../dist/lib/ort/ort";
 import { withValues } from "../../dist/lib/ort/specialize";
 import { importOnnx } from "../../dist/lib/import/onnx/model";
 import { Tensor as RuntimeTensor } from "npurt";
-import { model } from "../ops/models";
+import { messageOf, model, type ModelInit, modelOf, type NodeInit } from "../ops/models";
 import { codeOf, sums } from "./harness";
 
 let device: Device;
@@ -126,7 +126,7 @@ test("packed values are written as a file holds them", () => {
 
 test.each([
   ["uint4", Uint8Array.of(0x21, 0xf3, 0x08), [5]],
-  ["int4", Uint8Array.of(0x8f, 0x07), [3]],
+  ["int4", Int8Array.of(0x8f, 0x07), [3]],
   ["uint2", Uint8Array.of(0b11_10_01_00, 0b01), [5]],
   ["int2", Uint8Array.of(0b11_10_01_00, 0b10), [5]],
   ["float16", Uint16Array.of(0x3c00, 0x7bff, 0x8001), [3]],
@@ -145,4 +145,104 @@ test.each([
   const bytes = (view: ArrayBufferView) => Buffer.from(view.buffer, view.byteOffset, view.byteLength).toString("hex");
   expect([y!.type, y!.dims, bytes(y!.data as Uint8Array)]).toEqual([dtype, dims, bytes(bits)]);
   await session.release();
+});
+
+const TWICE_OR_ONCE: NonNullable<NodeInit["attributes"]> = {
+  then_branch: {
+    body: { nodes: [{ op: "Concat", inputs: ["x", "x"], outputs: ["both"], attributes: { axis: 0n } }], outputs: [{ name: "both" }] },
+  },
+  else_branch: { body: { nodes: [{ op: "Identity", inputs: ["x"], outputs: ["one"] }], outputs: [{ name: "one" }] } },
+};
+
+/** Two numbers or four, as a condition that is fed says. */
+const branches = (): Uint8Array =>
+  model({
+    inputs: [
+      { name: "x", dtype: "float32", dims: [2] },
+      { name: "twice", dtype: "bool", dims: [] },
+    ],
+    nodes: [
+      {
+        op: "If",
+        inputs: ["twice"],
+        outputs: ["chosen"],
+        attributes: TWICE_OR_ONCE,
+      },
+      { op: "Neg", inputs: ["chosen"], outputs: ["y"] },
+    ],
+    outputs: [{ name: "y", dtype: "float32", dims: ["n"] }],
+  });
+
+test("branches of different shapes: whichever is taken is compiled, also by many runs at once", async () => {
+  const session = await InferenceSession.create(branches());
+  const x = new Tensor("float32", [1, 2]);
+  const once = [-1, -2];
+  const run = async (twice: boolean) => [...((await session.run({ x, twice: new Tensor("bool", [twice], []) }))["y"]!.data as Float32Array)];
+  const taken = [true, false, true, false, false, true];
+  const results = await Promise.all(taken.map(run));
+  expect(results).toEqual(taken.map((twice) => (twice ? [...once, ...once] : once)));
+  expect(await run(false)).toEqual(once);
+  await session.release();
+});
+
+test("branches that depend on what is computed give the device's error, not a hang", async () => {
+  const init: ModelInit = {
+    inputs: [{ name: "x", dims: [2, 2] }],
+    nodes: [
+      { op: "ReduceSum", inputs: ["x"], outputs: ["sum"], attributes: { keepdims: 0n } },
+      { op: "Cast", inputs: ["sum"], outputs: ["twice"], attributes: { to: 9n } },
+      {
+        op: "If",
+        inputs: ["twice"],
+        outputs: ["y"],
+        attributes: TWICE_OR_ONCE,
+      },
+    ],
+    outputs: [{ name: "y", dtype: "float32", dims: ["n", 2] }],
+  };
+  const session = await InferenceSession.create(model(init));
+  const feed = (value: number) => ({ x: new Tensor("float32", new Float32Array(4).fill(value), [2, 2]) });
+  expect((await session.run(feed(1)))["y"]!.dims).toEqual([4, 2]);
+  expect(await codeOf(session.run(feed(0)))).toBe(507015);
+  expect((await session.run(feed(1)))["y"]!.dims).toEqual([4, 2]);
+  await session.release();
+});
+
+test("where nothing that is fed compiles, the error is about what was fed", async () => {
+  const session = await InferenceSession.create(reshape());
+  await expect(session.run(to(4, 4))).rejects.toThrow(/6 elements of \[2,3\] cannot be reshaped to \[4,4\]/);
+  expect((await session.run(to(6, 1)))["y"]!.dims).toEqual([6, 1]);
+  await session.release();
+});
+
+test("an input without a declared shape takes any rank", async () => {
+  const { graph, ...rest } = messageOf({
+    inputs: [{ name: "x", dims: [1] }],
+    nodes: [{ op: "Neg", inputs: ["x"], outputs: ["y"] }],
+    outputs: [{ name: "y", dtype: "float32" }],
+  });
+  const input = [{ name: "x", type: { value: { case: "tensorType" as const, value: { elemType: 1 } } } }];
+  const session = await InferenceSession.create(modelOf({ ...rest, graph: { ...graph, input } as never }));
+  for (const dims of [[2], [2, 1], [], [0, 3]]) {
+    const x = new Tensor("float32", new Float32Array(dims.reduce((product, dim) => product * dim, 1)).fill(3), dims);
+    const { y } = await session.run({ x });
+    expect([y!.dims, [...(y!.data as Float32Array)]]).toEqual([dims, [...(x.data as Float32Array)].map((value) => -value)]);
+  }
+  await session.release();
+});
+
+test("outputs without a declared shape are open where an input is", async () => {
+  const init = (dims: (number | string)[]) => ({
+    inputs: [{ name: "x", dims }],
+    nodes: [{ op: "Neg", inputs: ["x"], outputs: ["y"] }],
+    outputs: [{ name: "y" }],
+  });
+  const shapeOf = async (dims: (number | string)[]): Promise<unknown> => {
+    const session = await InferenceSession.create(model(init(dims)));
+    const [metadata] = session.outputMetadata;
+    await session.release();
+    return metadata!.isTensor && metadata!.shape;
+  };
+  expect(await shapeOf(["n", 3])).toEqual(["y.0", "y.1"]);
+  expect(await shapeOf([2, 3])).toEqual([2, 3]);
 });

@@ -107,3 +107,7 @@ test("pinned tensors are ordinary arrays; other memories do not exist", () => {
   expect(codeOf(() => pinned.toDataURL())).toBe(207000);
   expect(codeOf(() => pinned.toImageData())).toBe(207000);
 });
+
+test.each(["fromImage", "fromTexture", "fromGpuBuffer", "fromMLTensor"] as const)("Tensor.%s is refused", (name) => {
+  expect(codeOf(() => Tensor[name]({}))).toBe(207000);
+});

@@ -12,7 +12,8 @@ import { capabilities, env, InferenceSession, Tensor, type TypedTensor } from "n
 
 // Ours where theirs is asked for.
 const factory: common.InferenceSessionFactory = InferenceSession;
-const settings: Pick<common.Env, "logLevel" | "debug" | "trace"> = env;
+const tensors: common.TensorConstructor = Tensor;
+const settings: common.Env = env;
 const float: common.TypedTensor<"float32"> = new Tensor("float32", [1, 2], [2]);
 const any: common.Tensor = new Tensor(new BigInt64Array(2));
 const value: common.OnnxValue = new Tensor(["a"]);
@@ -47,7 +48,7 @@ export async function ours(): Promise<void> {
   const texts: string[] = await new Tensor(["a"]).getData();
   await other.run({ x: bools }, { signal: AbortSignal.abort() });
   await other.release();
-  console.log(type, longs, data, texts, capabilities.dtypes.length, settings, factory, value, asTheirs);
+  console.log(type, longs, data, texts, capabilities.dtypes.length, settings, factory, tensors, value, asTheirs);
 }
 
 // @ts-expect-error there is no such type

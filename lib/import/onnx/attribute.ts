@@ -2,6 +2,7 @@
 import { AclError } from "../../errors/acl-error";
 import type { Attribute, Graph } from "../../graph/ir";
 import type { AttributeProto, GraphProto } from "./generated/messages";
+import { importSparse } from "./sparse";
 import { importTensor } from "./tensor";
 
 /** ONNX's AttributeType numbers. */
@@ -16,6 +17,8 @@ enum Kind {
   INTS,
   STRINGS,
   TENSORS,
+  GRAPHS,
+  SPARSE_TENSOR,
 }
 
 const utf8 = new TextDecoder();
@@ -48,6 +51,8 @@ export function importAttribute(
       return proto.strings.map((each) => utf8.decode(each));
     case Kind.TENSORS:
       return proto.tensors.map((each) => importTensor(each, folder, name));
+    case Kind.SPARSE_TENSOR:
+      return importSparse(proto.sparseTensor, folder, name);
     case Kind.GRAPH:
       if (!proto.g) {
         throw new AclError(100013, `${name} says it is a graph but has none; the file is damaged`);

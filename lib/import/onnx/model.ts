@@ -4,9 +4,11 @@ import { type DtypeName, dtypeName } from "../../graph/dtype";
 import type { Attribute, Dim, Graph, Node, Value } from "../../graph/ir";
 import { importAttribute } from "./attribute";
 import { type Expanded, Functions } from "./functions";
+import type { Stored } from "../../graph/tensor";
 import type { GraphProto, ModelProto, NodeProto, ValueInfoProto } from "./generated/messages";
 import { readModelProto } from "./generated/read";
 import { sortNodes } from "./sort";
+import { importSparse, sparseName } from "./sparse";
 import { importTensor } from "./tensor";
 import { readMessage } from "./wire";
 
@@ -95,26 +97,31 @@ class GraphImporter {
     this.#expanded = functions.expand(proto.node, opsets);
     this.#own = new Set([
       ...proto.initializer.map(({ name }) => name),
+      ...proto.sparseInitializer.map(sparseName),
       ...proto.input.map(({ name }) => name),
       ...this.#expanded.flatMap(({ node }) => node.output),
     ]);
   }
 
   run(): Graph {
-    if (this.proto.sparseInitializer.length > 0) {
-      throw new AclError(100013, `graph "${this.proto.name}" has sparse initializers; store them dense`);
-    }
     for (const tensor of this.proto.initializer) {
-      const what = `initializer "${tensor.name}"`;
-      const constant = importTensor(tensor, this.folder, what);
-      const value = this.#define(tensor.name, what);
-      Object.assign(value, { constant, source: value.name, dtype: constant.dtype, dims: constant.dims } satisfies Partial<Value>);
+      this.#initializer(tensor.name, (what) => importTensor(tensor, this.folder, what));
+    }
+    for (const tensor of this.proto.sparseInitializer) {
+      this.#initializer(sparseName(tensor), (what) => importSparse(tensor, this.folder, what));
     }
     const inputs = this.proto.input.flatMap((info) => this.#input(info));
     const nodes = this.#expanded.map(({ node, opsets }, index) => this.#node(node, index, opsets));
     const outputs = this.proto.output.map((info) => this.#output(info));
     this.#checkReads(nodes, outputs);
     return { name: this.proto.name, inputs, outputs, nodes: sortNodes(nodes, [...inputs]) };
+  }
+
+  #initializer(name: string, read: (what: string) => Stored): void {
+    const what = `initializer "${name}"`;
+    const constant = read(what);
+    const value = this.#define(name, what);
+    Object.assign(value, { constant, source: value.name, dtype: constant.dtype, dims: constant.dims } satisfies Partial<Value>);
   }
 
   /** Graph inputs that have an initializer are constants (before IR version 4 every initializer had to be listed as an input). */
@@ -203,10 +210,15 @@ class GraphImporter {
 
   #define(name: string, by: string): Value {
     const value = this.#value(name);
-    if (name === "" || this.#produced.has(value)) {
+    // A name of every JavaScript object: feeds and results are objects by name.
+    if (name === "" || name === "__proto__" || this.#produced.has(value)) {
       throw new AclError(
         100013,
-        name === "" ? `${by} has no name` : `"${name}" is defined twice, the second time by ${by}; every value has one source`,
+        name === ""
+          ? `${by} has no name`
+          : name === "__proto__"
+            ? `${by} may not have the name "__proto__"; rename it`
+            : `"${name}" is defined twice, the second time by ${by}; every value has one source`,
       );
     }
     this.#produced.add(value);

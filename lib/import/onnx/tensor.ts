@@ -19,10 +19,7 @@ export function importTensor(proto: TensorProto, folder: string | undefined, wha
     throw new AclError(100026, `${what} holds strings; a device has numbers only: encode them before the model`);
   }
   const dims = proto.dims.map((dim) => Number(dim));
-  const count = dims.reduce((product, dim) => product * dim, 1);
-  if (dims.some((dim) => !Number.isSafeInteger(dim) || dim < 0) || !(count * DTYPES[dtype].bytes <= LARGEST_BYTES)) {
-    throw new AclError(100012, `${what} has dims [${dims}], which no device can hold`);
-  }
+  const count = checkDims(dtype, dims, what);
   const packedBytes = Math.ceil((count * DTYPES[dtype].bits) / 8);
   if (proto.dataLocation === EXTERNAL) {
     return { dtype, dims, bytes: unpackBits(readExternal(proto, folder, packedBytes), dtype, count) };
@@ -34,6 +31,15 @@ export function importTensor(proto: TensorProto, folder: string | undefined, wha
     return { dtype, dims, bytes: unpackBits(proto.rawData, dtype, count) };
   }
   return { dtype, dims, bytes: typedData(proto, dtype, dims, count, what) };
+}
+
+/** The number of elements. @throws AclError 100012 */
+export function checkDims(dtype: DtypeName, dims: readonly number[], what: string): number {
+  const count = dims.reduce((product, dim) => product * dim, 1);
+  if (dims.some((dim) => !Number.isSafeInteger(dim) || dim < 0) || !(count * DTYPES[dtype].bytes <= LARGEST_BYTES)) {
+    throw new AclError(100012, `${what} has dims [${dims}], which no device can hold`);
+  }
+  return count;
 }
 
 function wrongLength(what: string, got: number, dtype: DtypeName, dims: readonly number[], need: number): AclError {

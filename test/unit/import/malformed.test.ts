@@ -111,7 +111,7 @@ const CASES: readonly [title: string, edit: (graph: Loose) => void, code: number
   ["an output declared as another type", (g) => (g.output[0].type.value.value.elemType = 7), 100013, /declared int64/],
   ["shapes that do not fit", (g) => (g.input[0].type.value.value.shape.dim[1] = { value: { case: "dimValue", value: 3n } }), 100021, /3 channels/],
   ["a domain without an operator set", (g) => (g.node[0].domain = "com.example"), 100013, /imports no operator set/],
-  ["sparse weights", (g) => (g.sparseInitializer = [{}]), 100013, /sparse/],
+  ["sparse weights without values", (g) => (g.sparseInitializer = [{}]), 100012, /sparse and lacks its values/],
 ];
 test.each(CASES)("%s", (_title, edit, code, text) => {
   const error = refusal(change(edit));
