@@ -8,8 +8,19 @@ import { RotaryEmbedding as StandardRotary } from "./attention";
 import { CLOSE, CONTRIB } from "./contrib";
 import { asType, attend, attended, joined, make, parted, read, scaleOf, sumOf } from "./contrib-attention";
 import { defineOp, float, int } from "./define";
+import type { Expansion } from "./expansion";
 import { multiply } from "./matmul";
 import { fixed, noise, rejects, sample, values } from "./sample";
+
+/** `lengths`. Where the run says that there are other than `all` keys, an index lies outside of its data: a fault that names the node. */
+function lengthsOf(g: Expansion, lengths: Value, said: Value, all: number): Value {
+  const whole = g.cast(lengths, "int32");
+  if (said.constant) {
+    return whole;
+  }
+  const differs = g.cast(g.call("Not", [g.call("Equal", [g.cast(said, "int32"), g.scalar(all, "int32")])]), "int32");
+  return g.call("Add", [whole, g.call("Gather", [g.constant("int32", [1], [0]), g.reshape(differs, [])])]);
+}
 
 export const GroupQueryAttention = defineOp({
   names: { onnx: ["GroupQueryAttention", 1, CONTRIB] },
@@ -62,7 +73,7 @@ export const GroupQueryAttention = defineOp({
     const [y, ...rest] = attend(inputs, { is_causal: 1, scale: scaleOf(given.scale), softcap: given.softcap });
     return [joined(y!), ...rest].slice(0, types.length).map(asType(types));
   },
-  expand: (g, { q, k, v, pastKey, pastValue, lengths, cos, sin, scores }, given) => {
+  expand: (g, { q, k, v, pastKey, pastValue, lengths, total: said, cos, sin, scores }, given) => {
     const [batch, rows] = q.dims as [number, number];
     const before = Number(pastKey?.dims?.[2] ?? 0);
     const total = before + rows;
@@ -79,7 +90,7 @@ export const GroupQueryAttention = defineOp({
       [total],
       Array.from({ length: total }, (_, i) => i),
     );
-    let seen = g.call("LessOrEqual", [columns, g.reshape(g.cast(lengths, "int32"), [batch, 1, 1, 1])]);
+    let seen = g.call("LessOrEqual", [columns, g.reshape(lengthsOf(g, lengths, said, total), [batch, 1, 1, 1])]);
     if (given.local_window_size >= 0) {
       const close = Array.from({ length: rows * total }, (_, i) => Number(Math.floor(i / total) + before - (i % total) < given.local_window_size));
       seen = g.call("And", [seen, g.constant("bool", [rows, total], close)]);

@@ -246,3 +246,37 @@ test("outputs without a declared shape are open where an input is", async () => 
   expect(await shapeOf(["n", 3])).toEqual(["y.0", "y.1"]);
   expect(await shapeOf([2, 3])).toEqual([2, 3]);
 });
+
+test("GroupQueryAttention: other keys in all than those of past and present are a fault that names the node", async () => {
+  const floats = (name: string, ...dims: number[]) => ({ name, dims });
+  const session = await InferenceSession.create(
+    model({
+      inputs: [
+        ...[floats("q", 1, 1, 16), floats("k", 1, 1, 8), floats("v", 1, 1, 8), floats("pastKey", 1, 1, 5, 8), floats("pastValue", 1, 1, 5, 8)],
+        ...[
+          { name: "lengths", dtype: "int32" as const, dims: [1] },
+          { name: "total", dtype: "int32" as const, dims: [] },
+        ],
+      ],
+      nodes: [
+        {
+          op: "GroupQueryAttention",
+          domain: "com.microsoft",
+          inputs: ["q", "k", "v", "pastKey", "pastValue", "lengths", "total"],
+          outputs: ["y", "key", "value"],
+          attributes: { num_heads: 2n, kv_num_heads: 1n },
+        },
+      ],
+      outputs: [{ name: "y" }, { name: "key" }, { name: "value" }],
+      opsets: { "": 17, "com.microsoft": 1 },
+    }),
+  );
+  const ones = (...dims: number[]) => new Tensor("float32", new Float32Array(dims.reduce((product, dim) => product * dim, 1)).fill(1), dims);
+  const given = { q: ones(1, 1, 16), k: ones(1, 1, 8), v: ones(1, 1, 8), pastKey: ones(1, 1, 5, 8), pastValue: ones(1, 1, 5, 8) };
+  const run = (total: number) => session.run({ ...given, lengths: new Tensor("int32", [total - 1]), total: new Tensor("int32", [total], []) });
+  // All keys and values are ones, so whatever their weights are, their mean is one.
+  for (const value of (await run(6))["y"]!.data as Float32Array) expect(value).toBeCloseTo(1, 6);
+  await expect(run(9)).rejects.toMatchObject({ code: 507015, node: expect.stringContaining("GroupQueryAttention") });
+  await expect(run(5)).rejects.toMatchObject({ code: 507015 });
+  await session.release();
+});
