@@ -10,6 +10,9 @@ import { resolve } from "./infer";
 /** From here on down a number that takes the place of a score hides its key as well as one that is added to it. */
 const HIDING = -1e30;
 
+/** A factor in these bounds can go from the scores to Q: it is a number in float32, and so are rows of Q times it. */
+const [LEAST_SCALE, MOST_SCALE] = [2 ** -32, 2 ** 32];
+
 export type Producer = (value: Value | undefined, ...ops: string[]) => Node | undefined;
 
 export interface FoundAttention {
@@ -85,7 +88,8 @@ function scoresOf(start: Value | undefined, producer: Producer, name: string): S
       const [q, turnedK] = node.inputs.map((input) => factored(input!, producer)) as [Factored, Factored];
       const whole = scale * q.factor * turnedK.factor;
       const found = { q: q.value, turnedK: turnedK.value, scale: whole, mask, made, inner: [...inner, ...q.inner, ...turnedK.inner] };
-      return isPlain(q.value) && isPlain(turnedK.value) ? found : undefined;
+      const held = Math.abs(whole) >= LEAST_SCALE && Math.abs(whole) <= MOST_SCALE;
+      return held && isPlain(q.value) && isPlain(turnedK.value) ? found : undefined;
     }
     const step = node.op === "Mul" || node.op === "Div" ? scaled(node) : mask || scale !== 1 ? undefined : masked(node, producer, name);
     if (!step) {

@@ -60,10 +60,19 @@ class Patterns {
       return;
     }
     const match = this.attention ? this.#attention(node) : this.#parts(node);
-    if (match) {
+    if (match && this.#standsAlone(match)) {
       match.inner.forEach((each) => this.gone.add(each));
       this.replaced.set(match.last, match.nodes);
     }
+  }
+
+  /** Does it share no node with another match, and does what takes its place read nothing that goes with it? */
+  #standsAlone({ last, inner, nodes }: Match): boolean {
+    const lost = new Set(inner.flatMap(({ outputs }) => outputs));
+    return (
+      ![last, ...inner].some((node) => this.gone.has(node) || this.replaced.has(node)) &&
+      !nodes.some(({ inputs }) => inputs.some((input) => input && lost.has(input)))
+    );
   }
 
   #parts(node: Node): Match | undefined {

@@ -252,6 +252,52 @@ describe("attention", () => {
     expectRight(bytes, given);
   });
 
+  const names = ["q", "k", "v"] as const;
+  const square = (nodes: readonly NodeInit[]) =>
+    model({
+      nodes,
+      inputs: names.map((name) => ({ name, dims: [sequence, sequence] })),
+      outputs: [{ name: "y" }],
+      constants: { half: constants.half, tiny: scalarOf(1e-30), vast: scalarOf(1e30) },
+    });
+  const squares = (factor = 1) =>
+    Object.fromEntries(
+      names.map((name, i) => [
+        name,
+        tensor(
+          "float32",
+          [sequence, sequence],
+          Array.from(noise([sequence, sequence], i + 1).data, (x) => Number(x) * factor),
+        ),
+      ]),
+    );
+  const raw = n("MatMul", ["q", "k"], "s");
+  const mixed = (weights: string, values: string, to = "y"): NodeInit => n("MatMul", [weights, values], to);
+  const chain = [raw, softmax("s"), mixed("p", "v", "s2"), n("Softmax", ["s2"], "p2", { axis: -1n }), mixed("p2", "v")];
+  const scaled = [n("Mul", ["q", "half"], "q2"), n("MatMul", ["q2", "k"], "s")];
+
+  test.each<[string, readonly NodeInit[], number]>([
+    ["values that are the scaled queries", [...scaled, softmax("s"), mixed("p", "q2")], 0],
+    ["values that are the scores", [raw, softmax("s"), mixed("p", "s")], 0],
+    ["values that are the weights", [raw, softmax("s"), mixed("p", "p")], 0],
+    ["a mask that is the product", [raw, n("Mul", ["s", "half"], "d"), n("Add", ["d", "s"], "a"), softmax("a"), mixed("p", "v")], 0],
+    ["a mask that is the scaled queries", [...scaled, n("Add", ["s", "q2"], "a"), softmax("a"), mixed("p", "v")], 0],
+    ["a result that is the scores of the next", chain, 1],
+  ])("%s: nothing is read that is gone", (_, nodes, found) => {
+    const bytes = square(nodes);
+    expect(opsOf(bytes).filter((op) => op === "ScaledDotProduct")).toHaveLength(found);
+    expectRight(bytes, squares());
+  });
+
+  test.each<[string, readonly NodeInit[], number]>([
+    ["two factors whose product is 0 in float32", [n("Mul", ["q", "tiny"], "a"), n("Mul", ["k", "tiny"], "b"), n("MatMul", ["a", "b"], "s")], 1e30],
+    ["two factors whose product is infinite", [n("Mul", ["q", "vast"], "a"), n("Mul", ["k", "vast"], "b"), n("MatMul", ["a", "b"], "s")], 1e-30],
+  ])("%s: the parts stay", (_, nodes, factor) => {
+    const bytes = square([...nodes, softmax("s"), mixed("p", "v")]);
+    expect(opsOf(bytes)).not.toContain("ScaledDotProduct");
+    expectRight(bytes, { ...squares(factor), v: squares()["v"]! });
+  });
+
   test("disabled, the parts stay", () => {
     expect(instructionsOf(attentionOf(spellings["plain"]!), ["patterns"])).toEqual(["matmul", "softmax", "matmul"]);
   });
