@@ -11,10 +11,14 @@ export function biasOf(program: usize, instruction: usize, frame: usize): usize 
   return load<u8>(instruction, Instruction.FLAGS) & Closing.BIAS ? addressOf(record(program, load<u32>(instruction, Instruction.T3)), frame) : 0;
 }
 
-/** NaN is no limit. */
-@inline
+/** Stands for the lower limit of sums that something else takes up: products leave them as they are, other kernels see no limit. */
+export const UNFINISHED: f32 = -Infinity;
+
+/** NaN is no limit. A strip program behind gives NaN its one form, so without limits there is nothing to do before it. */
 export function leastOf(instruction: usize): f32 {
-  return load<u8>(instruction, Instruction.FLAGS) & Closing.RELU ? 0 : NaN;
+  const flags = <u32>load<u8>(instruction, Instruction.FLAGS);
+  if (flags & Closing.RELU) return 0;
+  return load<u32>(instruction, Instruction.BLOCK) != 0 && !(flags & Closing.CAPPED) ? UNFINISHED : NaN;
 }
 
 @inline

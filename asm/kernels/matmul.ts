@@ -4,7 +4,7 @@
  */
 import { Dtype, Instruction } from "../abi/program";
 import { canonicalF32, canonicalF64 } from "../micro/load";
-import { biasOf, greatestOf, leastOf } from "./closing";
+import { biasOf, greatestOf, leastOf, UNFINISHED } from "./closing";
 import { transpose4 } from "./copy";
 import { gemm, panelColumns } from "../micro/module";
 import { packPanels } from "./panels";
@@ -78,7 +78,7 @@ function productF32(i: u32, end: u32, j: u32, last: u32, scratch: usize): void {
     let from: u32 = 0;
     do {
       const count = min<u32>(DEPTH, depth - from), whole = from + count == depth;
-      const low = whole ? least : NaN, high = whole ? greatest : NaN;
+      const low = whole ? least : UNFINISHED, high = whole ? greatest : NaN;
       const panels = packed ? b + (<usize>(column / panel) * depth + from) * panelBytes : scratch + PANELS;
       const pitch = (packed ? depth : count) * panelBytes;
       if (!packed) packPanels(panels, b + <usize>(<i32>from * bRow) + <usize>(<i32>column * bStep), bRow, bStep, count, stop - column);

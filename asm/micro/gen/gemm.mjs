@@ -80,13 +80,12 @@ function partOf(depth: u32): u32 {
   return parts > 1 ? (depth + parts - 1) / parts : depth;
 }
 
-/** The limits of this call, where \`finish\` takes them from. NaN limits nothing: pmin and pmax pass it over. */
-@inline
+/** The limits of this call, where \`finish\` takes them from. NaN limits nothing: pmin and pmax pass it over. 0 for sums that somebody else finishes. */
 function setLimits(least: f32, greatest: f32): usize {
   const at = scratch + ${SCRATCH.LIMITS};
   store<f32>(at, least);
   store<f32>(at, greatest, 4);
-  return at;
+  return least == -Infinity ? 0 : at;
 }
 
 ${finish("finish", build.vectors)}${finish("finishHalf", build.vectors / 2)}
@@ -184,7 +183,8 @@ export function pack(source: usize, rowPitch: usize, columnPitch: usize, depth: 
 /**
  * C[rows, columns] = A[rows, depth] x B, or += if not \`first\`. A row by row, \`aPitch\` bytes apart, read in place; B in panels, \`panelPitch\` bytes
  * from one to the next (so a part of the depth is a shifted \`panels\`); C \`cPitch\` bytes apart. Any shape, also depth 0. With \`first\` a row starts
- * from the \`columns\` floats at \`bias\` (0: from zeros). What is stored is not below \`least\` nor above \`greatest\` (NaN: no limit); NaN has one form.
+ * from the \`columns\` floats at \`bias\` (0: from zeros). What is stored is not below \`least\` nor above \`greatest\` (NaN: no limit); NaN has one form. With
+ * \`least\` -Infinity sums are stored as they are.
  */
 export function gemm(
   rows: u32, columns: u32, depth: u32, a: usize, aPitch: usize, panels: usize, panelPitch: usize, c: usize, cPitch: usize, first: u32, bias: usize, least: f32,

@@ -173,7 +173,8 @@ export function winogradOutput(
   source: usize, plane: usize, channels: u32, across: u32, first: u32, count: u32, target: usize, height: u32, width: u32, pixelPitch: usize, bias: usize,
   least: f32, greatest: f32,
 ): void {
-  const rowPitch = width * pixelPitch, limits = setLimits(least, greatest);
+  const rowPitch = width * pixelPitch, limits = scratch + ${SCRATCH.LIMITS};
+  setLimits(least, greatest);
   const biasStep: usize = bias ? 4 : 0;
   if (!bias) bias = scratch + ${SCRATCH.ZEROS};
   for (let tile = first; tile < first + count; tile++) {

@@ -150,6 +150,27 @@ describe.each(POOLS)("pool %s", (_, { n, c, spatial, w }) => {
   });
 });
 
+test("a NaN has one form behind an epilogue, whatever it came in as", () => {
+  const [m, k, n] = [7, 5, 37];
+  const plan = new Plan();
+  const real = new Int32Array(new Float32Array(draw(m * k, 5)).buffer);
+  real[3 * k + 1] = 0xffc01234 | 0; // a NaN with a sign and a payload
+  const left: View = { ...plan.input("int32", [m, k], [...real]), dtype: "float32" };
+  const target = plan.output("float32", [m, n]);
+  const epilogue: Strip = {
+    values: [
+      { kind: "accumulator", type: "f32" },
+      { kind: "op", op: "abs", type: "f32", args: [0] },
+    ],
+    outputs: [{ view: target, value: 1 }],
+  };
+  const b = plan.input("float32", [k, n], draw(k * n, 6));
+  const read = plan.run([{ op: "matmul", node: "m", target, a: left, b, packed: false, epilogue }]);
+  const bits = read({ ...target, dtype: "int32" });
+  const wrong = bits.findIndex((word, i) => (word === 0x7fc00000) !== (Math.floor(i / n) === 3));
+  expect(wrong).toBe(-1);
+});
+
 test("maximum: NaN wins wherever it stands in the window", () => {
   const c = 21;
   for (let tap = 0; tap < 4; tap++) {

@@ -13,6 +13,8 @@ const LIMITS = [
   { least: 0, greatest: 1.5 },
   { least: Number.NaN, greatest: 0.25 },
   { least: Number.NaN, greatest: Number.NaN },
+  // For products: somebody else finishes the sums. For others: no limit.
+  { least: Number.NEGATIVE_INFINITY, greatest: Number.NaN },
 ];
 
 onEveryBuild((bed) => {
