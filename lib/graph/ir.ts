@@ -103,7 +103,13 @@ export function forNode<T>(node: Node, work: () => T): T {
       throw error;
     }
     const { code, message, reason, solution, failures } = error;
-    throw new AclError(code, `${describeNode(node)}: ${message}`, { reason, solution, failures, node: error.node ?? node.name, cause: error.cause ?? error });
+    throw new AclError(code, `${describeNode(node)}: ${message}`, {
+      reason,
+      solution,
+      failures,
+      node: error.node ?? node.name,
+      cause: error.cause ?? error,
+    });
   }
 }
 
