@@ -64,4 +64,5 @@ export enum StripCode {
   BITAND, BITOR, BITXOR, BITNOT, SHL, SHR,
   SELECT,
   CAST_F32, CAST_F64, CAST_I32, CAST_U32, CAST_I64, CAST_U64, CAST_BOOL,
+  QUANTIZE_INT8, QUANTIZE_UINT8, // f32 -> i32 of that range: round(a * b) + c
 }

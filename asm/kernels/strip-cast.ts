@@ -13,10 +13,12 @@ function castLoop<From, To>(d: usize, a: usize, ma: usize, count: u32): void {
 }
 
 /** Between 32-bit integers and floats, four at a time; counts are whole groups. */
-function vectorCast(toFloat: bool, d: usize, a: usize, ma: usize, count: u32): void {
+function vectorCast(type: u32, d: usize, a: usize, ma: usize, count: u32): void {
   for (let i: usize = 0; i < <usize>count << 2; i += 16) {
     const x = v128.load(a + (i & ma));
-    v128.store(d + i, toFloat ? f32x4.convert_i32x4_s(x) : i32x4.trunc_sat_f32x4_s(x));
+    if (type == StripType.I32) v128.store(d + i, f32x4.convert_i32x4_s(x));
+    else if (type == StripType.U32) v128.store(d + i, f32x4.convert_i32x4_u(x));
+    else v128.store(d + i, i32x4.trunc_sat_f32x4_s(x));
   }
 }
 
@@ -41,8 +43,8 @@ function castFrom<From>(code: u32, d: usize, a: usize, ma: usize, count: u32): v
 /** `d` may be `a` only where the sizes are equal or the target is the narrower. */
 export function cast(type: u32, code: u32, d: usize, a: usize, sa: usize, count: u32): void {
   const ma: usize = sa == 0 ? 63 : usize.MAX_VALUE;
-  const vector = (type == StripType.I32 && code == StripCode.CAST_F32) || (type == StripType.F32 && code == StripCode.CAST_I32);
-  if (vector) return vectorCast(type == StripType.I32, d, a, ma, count);
+  const vector = type == StripType.F32 ? code == StripCode.CAST_I32 : code == StripCode.CAST_F32 && (type == StripType.I32 || type == StripType.U32);
+  if (vector) return vectorCast(type, d, a, ma, count);
   switch (<i32>type) {
     case StripType.F32: castFrom<f32>(code, d, a, ma, count); break;
     case StripType.F64: castFrom<f64>(code, d, a, ma, count); break;

@@ -58,11 +58,20 @@ function bit(mask: v128): v128 {
   return i32x4.shr_u(mask, 31);
 }
 
+/** As ROUND, ADD, CAST_I32 and CLIP do it one after the other: NaN is 0. */
+@inline
+function quantized(x: v128, scale: v128, zero: v128, low: i32, high: i32): v128 {
+  const whole = i32x4.trunc_sat_f32x4_s(f32x4.add(f32x4.nearest(f32x4.mul(x, scale)), zero));
+  return i32x4.min_s(i32x4.max_s(whole, i32x4.splat(low)), i32x4.splat(high));
+}
+
 @inline
 function lanes3<T>(code: u32, x: v128, y: v128, z: v128): v128 {
   if (isFloat<T>() || sizeof<T>() == 4) {
     if (code == StripCode.CLIP) return v128.min<T>(v128.max<T>(x, y), z);
   }
+  if (code == StripCode.QUANTIZE_INT8) return quantized(x, y, z, -128, 127);
+  if (code == StripCode.QUANTIZE_UINT8) return quantized(x, y, z, 0, 255);
   if (code == StripCode.SELECT) return v128.bitselect(y, z, i32x4.ne(x, i32x4.splat(0)));
   return v128.add<T>(v128.mul<T>(x, y), z);
 }
@@ -172,7 +181,7 @@ function real<T>(code: u32, d: usize, a: usize, sa: usize, b: usize, sb: usize, 
   }
 }
 
-/** What the micro module has no loop for: rounding, comparisons, bits. */
+/** What the micro module has no loop for: rounding, comparisons, bits, bytes. */
 export function vectorF32(code: u32, d: usize, a: usize, sa: usize, b: usize, sb: usize, c: usize, sc: usize, end: usize): bool {
   switch (<i32>code) {
     case StripCode.FLOOR: loop1<f32>(StripCode.FLOOR, d, a, sa, end); return true;
@@ -186,6 +195,8 @@ export function vectorF32(code: u32, d: usize, a: usize, sa: usize, b: usize, sb
     case StripCode.GT: loop2<f32>(StripCode.GT, d, a, sa, b, sb, end); return true;
     case StripCode.GE: loop2<f32>(StripCode.GE, d, a, sa, b, sb, end); return true;
     case StripCode.SELECT: loop3<f32>(StripCode.SELECT, d, a, sa, b, sb, c, sc, end); return true;
+    case StripCode.QUANTIZE_INT8: loop3<f32>(StripCode.QUANTIZE_INT8, d, a, sa, b, sb, c, sc, end); return true;
+    case StripCode.QUANTIZE_UINT8: loop3<f32>(StripCode.QUANTIZE_UINT8, d, a, sa, b, sb, c, sc, end); return true;
     default: return false;
   }
 }

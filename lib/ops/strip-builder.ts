@@ -73,6 +73,8 @@ export class StripBuilder {
 
   /** A value as register type `to`. */
   cast(value: number, to: StripType): number {
+    const given = this.values[value]!;
+    if (given.kind === "constant" && /32$/.test(given.type) && to === "f32") return this.constant(to, Math.fround(Number(given.value)));
     return typeOf(this.values, value) === to ? value : this.op(`cast_${to}`, value);
   }
 

@@ -1,7 +1,8 @@
 /**
- * f32 operations of a strip that the micro module does in one: gelu, silu, hard swish, multiply-add, clip, prelu, a sum or product and relu.
+ * f32 operations of a strip that are done in one: gelu, silu, hard swish, multiply-add, clip, prelu, a sum or product and relu, scaling to bytes.
  * Exporters write gelu and its kind in many ways, so the parts are not compared by form but by value: they have to give the numbers of the function.
  */
+import type { DtypeName } from "../graph/dtype";
 import type { Strip, StripOpName, StripValue } from "./types";
 
 type Op = Extract<StripValue, { kind: "op" }>;
@@ -53,7 +54,7 @@ class Folder {
   readonly #values: StripValue[];
   readonly #uses: number[];
 
-  constructor(strip: Strip) {
+  constructor(readonly strip: Strip) {
     this.#values = [...strip.values];
     this.#uses = this.#values.map(() => 0);
     for (const value of this.#values) if (value.kind === "op") for (const arg of value.args) this.#uses[arg]!++;
@@ -156,14 +157,27 @@ class Folder {
     }
   }
 
+  /** Value `at` scaled, rounded, moved and cut in one, where nothing but the store of bytes reads it. */
+  #bytes(at: number, dtype: DtypeName): Op | undefined {
+    if (this.#uses[at] !== 1 || (dtype !== "int8" && dtype !== "uint8")) return undefined;
+    const [steps, zero] = this.#op(at, "add")?.args ?? [];
+    const [product] = (steps !== undefined && this.#uses[steps] === 1 && this.#op(steps, "round")?.args) || [];
+    const factors = product !== undefined && this.#uses[product] === 1 && this.#op(product, "mul")?.args;
+    return factors ? { kind: "op", op: `quantize_${dtype}`, type: "f32", args: [...factors, zero!] } : undefined;
+  }
+
+  #replace(at: number, found: Op | undefined): void {
+    if (!found) return;
+    for (const arg of found.args) this.#uses[arg]!++;
+    this.#drop(at);
+    this.#values[at] = found;
+  }
+
   /** The values from the last to the first: what a replacement no longer reads goes before it is looked at itself. */
   run(): StripValue[] {
+    for (const { view, value } of this.strip.outputs) this.#replace(value, this.#bytes(value, view.dtype));
     for (let at = this.#values.length - 1; at >= 0; at--) {
-      const found = this.#uses[at] === 0 ? undefined : this.#replacement(at);
-      if (!found) continue;
-      for (const arg of found.args) this.#uses[arg]!++;
-      this.#drop(at);
-      this.#values[at] = found;
+      if (this.#uses[at]! > 0) this.#replace(at, this.#replacement(at));
     }
     return this.#values;
   }

@@ -33,8 +33,19 @@ export function opOf(code: number): StripOpName | "move" | undefined {
   return (StripCode[code] ?? MicroCode[code])?.toLowerCase() as StripOpName | "move" | undefined;
 }
 
-/** Operations that only the f32 loops of the micro module have. */
-const MICRO: ReadonlySet<StripOpName> = new Set(["gelu", "gelu_tanh", "silu", "hard_swish", "add_relu", "mul_relu", "muladd_relu", "prelu"]);
+/** Operations that only f32 loops have. */
+const F32_ONLY: ReadonlySet<StripOpName> = new Set([
+  "quantize_int8",
+  "quantize_uint8",
+  "gelu",
+  "gelu_tanh",
+  "silu",
+  "hard_swish",
+  "add_relu",
+  "mul_relu",
+  "muladd_relu",
+  "prelu",
+]);
 
 const LOGIC: ReadonlySet<StripOpName> = new Set(["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "isnan", "isinf"]);
 const FLOAT_ONLY: ReadonlySet<StripOpName> = new Set([
@@ -59,7 +70,7 @@ const FLOAT_ONLY: ReadonlySet<StripOpName> = new Set([
   "sigmoid",
 ]);
 const INTEGER_ONLY: ReadonlySet<StripOpName> = new Set(["bitand", "bitor", "bitxor", "bitnot", "shl", "shr"]);
-const THREE: ReadonlySet<StripOpName> = new Set(["clip", "muladd", "muladd_relu", "select"]);
+const THREE: ReadonlySet<StripOpName> = new Set(["clip", "muladd", "muladd_relu", "select", "quantize_int8", "quantize_uint8"]);
 const TWO: ReadonlySet<StripOpName> = new Set([
   "add",
   "sub",
@@ -110,7 +121,7 @@ const FUNCTION: ReadonlySet<StripOpName> = new Set([
 export const arityOf = (op: StripOpName): number => (THREE.has(op) ? 3 : TWO.has(op) ? 2 : 1);
 
 export function isDefined(op: StripOpName, type: StripType): boolean {
-  if (MICRO.has(op)) return type === "f32";
+  if (F32_ONLY.has(op)) return type === "f32";
   if (FLOAT_ONLY.has(op)) return isFloatType(type);
   if (INTEGER_ONLY.has(op)) return !isFloatType(type);
   return true;
@@ -118,7 +129,7 @@ export function isDefined(op: StripOpName, type: StripType): boolean {
 
 /** The type of the register that `op` on `type` writes. */
 export function resultOf(op: StripOpName, type: StripType): StripType {
-  if (LOGIC.has(op) || op === "cast_bool") return "i32";
+  if (LOGIC.has(op) || op === "cast_bool" || op.startsWith("quantize_")) return "i32";
   return op.startsWith("cast_") ? (op.slice(5) as StripType) : type;
 }
 

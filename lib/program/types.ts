@@ -67,6 +67,7 @@ export type StripOpName =
   | "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "and" | "or" | "xor" | "not" | "isnan" | "isinf"
   | "bitand" | "bitor" | "bitxor" | "bitnot" | "shl" | "shr"
   | "gelu" | "gelu_tanh" | "silu" | "hard_swish" | "add_relu" | "mul_relu" | "muladd_relu" | "prelu" // f32 only; the encoder also finds these in their parts
+  | "quantize_int8" | "quantize_uint8" // f32 args: round(a * b) + c, in i32 and in the range of bytes; the encoder finds it in what is stored
   | "select" // args: condition (i32), then, else
   | "cast_f32" | "cast_f64" | "cast_i32" | "cast_u32" | "cast_i64" | "cast_u64" | "cast_bool";
 

@@ -33,6 +33,19 @@ test("relu of a product, and of both", () => {
   expect(folded([input, op("relu", 0), op("relu", 1)])).toEqual(["relu", "relu"]);
 });
 
+test("scaling to bytes where it is stored, and nowhere else", () => {
+  const values = [input, other, op("mul", 0, 1), op("round", 2), constant(7), op("add", 3, 4)];
+  const into = (dtype: "int8" | "uint8" | "int16"): string[] => {
+    const { values: left } = foldStrip({ values, outputs: [{ view: { ...view, dtype }, value: 5 }] });
+    return left.flatMap((value) => (value.kind === "op" ? [value.op] : []));
+  };
+  expect(into("int8")).toEqual(["quantize_int8"]);
+  expect(into("uint8")).toEqual(["quantize_uint8"]);
+  expect(into("int16")).toEqual(["mul", "round", "add"]);
+  expect(folded(values)).toEqual(["mul", "round", "add"]);
+  expect(folded([...values, op("relu", 5)], [5, 6])).toEqual(["mul", "round", "add", "relu"]);
+});
+
 test("a sum that is stored too stays", () => {
   expect(folded([input, other, op("add", 0, 1), op("relu", 2)], [2, 3])).toEqual(["add", "relu"]);
 });
