@@ -12,7 +12,7 @@ interface Edge {
 /** Submits a random program of several streams while cores step; checks everything it left in memory. Returns tasks run. */
 function randomProgram(seed: number): number {
   const plan = generator(seed ^ 0x9e3779b9);
-  const machine = new Machine({ cores: 1 + plan(4), seed, firstSequence: plan(4) ? NEAR_WRAP : 0, pages: 160 });
+  const machine = new Machine({ cores: 1 + plan(4), seed, firstSequence: plan(4) ? NEAR_WRAP : 0, pages: 192 });
   const context = machine.context();
   const streams = Array.from({ length: 2 + plan(4) }, () => machine.stream(context, plan(3)));
   const words = machine.allocate(streams.length * 64);
