@@ -35,7 +35,10 @@ export function bindDims(input: ValueInfo, dims: readonly number[], symbols: Map
     const fed = dims[axis]!;
     const wanted = typeof dim === "number" ? dim : (symbols.get(dim) ?? fed);
     if (fed !== wanted) {
-      throw mismatch(model, `axis ${axis} of input "${input.name}" (${written(input)}) must be ${wanted} and is ${fed}`);
+      throw mismatch(
+        model,
+        `axis ${axis} of input "${input.name}" (${written(input)}) must be ${wanted} and is ${fed}${typeof dim === "string" ? `: "${dim}" is ${wanted} before it` : ""}`,
+      );
     }
     if (typeof dim === "string") {
       symbols.set(dim, fed);

@@ -32,6 +32,9 @@ export async function readModel(model: string | URL | Uint8Array, folder?: strin
 }
 
 function pathOf(model: string | URL): string {
+  if (model === "") {
+    throw new AclError(100003, "the path of the model is empty");
+  }
   if (typeof model === "string" && !/^[a-z]{2,}:\/\//i.test(model)) {
     return path.resolve(model);
   }
