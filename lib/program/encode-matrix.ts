@@ -8,7 +8,7 @@ import { isDepthwise, packedConvSize, packedMatmulSize, packedWinogradSize, RUN_
 import { splitEpilogue } from "./closing";
 import { encodeStrip } from "./strip-encode";
 import type { TensorTable } from "./tensor-table";
-import { ceilDiv, evenUnits, FEW_TILES, LONGEST_TILE_NS, SPLIT_NS, unitsPerTile } from "./tiles";
+import { ceilDiv, evenUnits, FEW_TILES, LONGEST_TILE_NS, SPLIT_NS, stripColumns, unitsPerTile } from "./tiles";
 import type { Instruction, Strip, View, Window } from "./types";
 import { collapse, product } from "./views";
 import { isPlain, planarViews, takesWinograd } from "./winograd";
@@ -111,20 +111,19 @@ function checkMatmul({ target, a, b, packed, node }: Of<"matmul">): void {
 const evenColumns = (n: number, perTile: number, totalNs: number, panel: number): number =>
   Math.min(Math.max(n, 1), evenUnits(ceilDiv(n, panel), Math.max(1, perTile / panel), totalNs) * panel);
 
-/** Rows, columns and matrices of one tile. Rows that share a B not packed before stay together, so that every column is packed once. */
-function matmulTiles(m: number, n: number, batches: number, cellNs: number, packed: boolean, weightBytes: number, panel: number): number[] {
+/** Rows, columns (`least` or more, if it has them) and matrices of one tile. Rows that share a B not packed before stay together: each column is packed once. */
+function matmulTiles(m: number, n: number, batches: number, cellNs: number, packed: boolean, streams: boolean, panel: number, least: number) {
   if (!packed && m >= ROW_BLOCK) {
     const cut = evenUnits(m, unitsPerTile(m, Math.min(n, UNPACKED_COLUMNS) * cellNs, 4 * ROW_BLOCK));
     const rows = cut * 2 > m ? m : cut;
     const columns = rows < m ? Math.min(n, 4 * UNPACKED_COLUMNS) : unitsPerTile(n, m * cellNs, Math.max(panel, UNPACKED_COLUMNS));
     return [rows, columns, rows >= m && columns >= n ? unitsPerTile(batches, m * n * cellNs) : 1];
   }
-  const streams = weightBytes > COLUMN_BYTES;
   const wide = n > 2 * panel && (streams || m < 2 * ROW_BLOCK);
   const totalNs = batches * m * n * cellNs;
   // A tall matrix is cut by rows, a flat or wide one by columns too; what does not stay in cache of the weights is read once for as many rows as can be.
   const columns = wide
-    ? evenColumns(n, Math.max(Math.min(n, 64), unitsPerTile(n, Math.min(m, ROW_BLOCK) * cellNs, panel * 4)), totalNs, panel)
+    ? evenColumns(n, Math.max(Math.min(n, least), unitsPerTile(n, Math.min(m, ROW_BLOCK) * cellNs, panel * 4)), totalNs, panel)
     : Math.max(n, 1);
   const most = Math.max(1, Math.floor(LONGEST_TILE_NS / (columns * cellNs) / ROW_BLOCK)) * ROW_BLOCK;
   const shared = (batches * ceilDiv(n, columns)) % 2 === 0;
@@ -153,7 +152,12 @@ function encodeProduct(given: Of<"matmul">, epilogue: Epilogue, table: TensorTab
   const fast = target.dtype === "float32";
   const { panel } = build;
   const cellNs = (fast ? productNs(k, n, m, build) : k / 0.7) + epilogue.elementNs + build.resultNs;
-  const [rows, columns, together] = matmulTiles(m, n, batches, cellNs, packed || !fast, k * n * 4, panel) as [number, number, number];
+  const least = epilogue.fields.block ? stripColumns(m, cellNs) : 64;
+  const [rows, columns, together] = matmulTiles(m, n, batches, cellNs, packed || !fast, k * n * 4 > COLUMN_BYTES, panel, least) as [
+    number,
+    number,
+    number,
+  ];
   const tiles = Math.max(1, ceilDiv(m, rows) * ceilDiv(n, columns) * ceilDiv(batches, together));
   const panels = { dims: [packedMatmulSize(k, n, panel)], strides: [4] };
   const operands = [table.add(target), table.add(a), packed ? table.add(b, panels.dims, panels.strides) : table.add(b), ...epilogue.bias];

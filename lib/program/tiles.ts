@@ -31,4 +31,10 @@ export function evenUnits(units: number, perTile: number, totalNs = 0): number {
   return Math.max(1, ceilDiv(units, evenly(parts, totalNs)));
 }
 
+/**
+ * Columns of a row that a strip program wants at once where a product is cut by columns: each run of it costs 100 ns and more beside its elements. No more
+ * than a tile of `rows` may take.
+ */
+export const stripColumns = (rows: number, cellNs: number): number => Math.max(64, Math.min(256, Math.floor(LONGEST_TILE_NS / (rows * cellNs))));
+
 export const ceilDiv = (a: number, b: number): number => Math.floor((a + b - 1) / b);
