@@ -90,7 +90,6 @@ export const isStored = (attribute: Attribute | undefined): attribute is Stored 
   typeof attribute === "object" && "bytes" in attribute && "dtype" in attribute;
 export const isGraph = (attribute: Attribute | undefined): attribute is Graph => typeof attribute === "object" && "nodes" in attribute;
 
-/** "Conv "conv1" (opset 10)": how messages name a node. */
 /** What ends the name of a branch for which a program has no form: it gives other shapes than the branch beside it. */
 export const UNFIT_BRANCH = "does not fit these shapes)";
 
@@ -113,6 +112,7 @@ export function forNode<T>(node: Node, work: () => T): T {
   }
 }
 
+/** "Conv "conv1" (opset 10)": how messages name a node. */
 export function describeNode(node: Node): string {
   const domain = node.domain === "" ? "" : `${node.domain}.`;
   return `node "${node.name}" (${domain}${node.op}, opset ${node.opset})`;
