@@ -11,8 +11,10 @@ const WHILE_BOOTING_NS = 30e6;
 const INLINE_NS = 1e6;
 /** Handing over a program this short costs as much of this thread's time as the program. */
 const TINY_NS = 100_000;
-/** Of longer ones, so much is done here until the event loop has had its turn. */
+/** So much is done here until the event loop has had its turn: timers, sockets, what the cores have finished. */
 const TURN_NS = 4e6;
+/** What a run costs its caller at least. */
+const CALL_NS = 10_000;
 
 export type Place = "HERE" | "CORES" | "LATER";
 
@@ -38,8 +40,11 @@ export class Help {
     if (asked === 0 || driver.name === "sim" || !opener || costNs >= this.#limitNs(driver, asked)) {
       return "CORES";
     }
-    const free = costNs < TINY_NS || blocking || driver.name === "inline" || driver.coresUp === 0;
-    return free ? "HERE" : this.#placeLonger(costNs);
+    if (blocking) {
+      return "HERE";
+    }
+    const noCores = driver.name === "inline" || driver.coresUp === 0;
+    return this.#inTurn(Math.max(costNs, CALL_NS), noCores || costNs < TINY_NS);
   }
 
   #limitNs(driver: Driver, askedNs: number): number {
@@ -49,21 +54,23 @@ export class Help {
     return driver.coresUp === 0 ? Math.max(askedNs, WHILE_BOOTING_NS) : askedNs;
   }
 
-  #placeLonger(costNs: number): Place {
+  /** `alone`: the cores would be no help with it. */
+  #inTurn(costNs: number, alone: boolean): Place {
     // Whoever begins another run before it has had the last one's result wants them beside each other: that takes cores.
-    if (this.#untaken || this.#waiting) {
+    if (!alone && (this.#untaken || this.#waiting)) {
       return "CORES";
-    }
-    if (this.#doneNs + costNs > TURN_NS) {
-      this.#waiting = true;
-      return "LATER";
     }
     if (this.#doneNs === 0) {
       setImmediate(this.#onTurn);
+    } else if (this.#doneNs + costNs > TURN_NS) {
+      this.#waiting = true;
+      return "LATER";
     }
     this.#doneNs += costNs;
-    this.#untaken = true;
-    queueMicrotask(this.#onTaken);
+    if (!alone) {
+      this.#untaken = true;
+      queueMicrotask(this.#onTaken);
+    }
     return "HERE";
   }
 }

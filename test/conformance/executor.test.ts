@@ -38,6 +38,18 @@ onEachDriver("many runs in flight: each gets its own answer, whatever was writte
   expect(results.map((result) => values(result)[7])).toEqual(Array.from({ length: 50 }, (_, i) => i));
 });
 
+onEachDriver("a loop of short runs leaves the event loop its turns", async (device) => {
+  const executor = executorOf(device, handMade([[copy]]));
+  let fired = false;
+  setTimeout(() => {
+    fired = true;
+  }, 0);
+  for (let i = 0; i < 100_000 && !fired; i++) {
+    await executor.run({ x: ramp(16) });
+  }
+  expect(fired).toBe(true);
+});
+
 onEachDriver("runs on a stream keep its order", async (device) => {
   const executor = executorOf(device, handMade([[copy]]));
   const stream = device.createStream();
