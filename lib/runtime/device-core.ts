@@ -1,4 +1,5 @@
 /** What is behind a Device handle: its machine, default context, staging, run streams, and the models loaded on it. */
+import { setImmediate as turn } from "node:timers/promises";
 import { AclError } from "../errors/acl-error";
 import { deviceLost, invalidParam, kindOf } from "../errors/make";
 import { PoolTag } from "../host/layout";
@@ -181,6 +182,9 @@ export class DeviceCore {
 
   async #drain(timeoutMs: number): Promise<void> {
     const end = this.machine.driver.now() + timeoutMs * 1000;
+    while (this.help.waiting && this.machine.driver.now() < end) {
+      await turn();
+    }
     // Runs that waited for a frame or for room follow those that were in the rings.
     for (;;) {
       this.machine.progress();

@@ -1,4 +1,5 @@
 /** Devices: open, share, close; their memory and contexts. */
+import { setImmediate as turn } from "node:timers/promises";
 import "./symbols";
 import { checkOptions, invalidParam, kindOf } from "../errors/make";
 import { PoolTag } from "../host/layout";
@@ -233,6 +234,9 @@ export class Device {
   async synchronize(options: WaitOptions = {}): Promise<void> {
     this.#core.check();
     checkWait("device.synchronize", options);
+    while (this.#core.help.waiting) {
+      await turn();
+    }
     const own = new Set<StreamCore>();
     for (const context of this.#core.contexts) {
       for (const stream of context.streams) {

@@ -47,6 +47,11 @@ export class Help {
     return this.#inTurn(Math.max(costNs, CALL_NS), noCores || costNs < TINY_NS);
   }
 
+  /** Whether runs wait for a turn of the event loop: each turn some of them begin. */
+  get waiting(): boolean {
+    return this.#waiting;
+  }
+
   #limitNs(driver: Driver, askedNs: number): number {
     if (driver.name === "inline") {
       return Math.max(askedNs, INLINE_NS);
