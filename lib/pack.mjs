@@ -23,6 +23,9 @@ const LATE_EXPORTS = ["./runtime/kernel"];
 const CONSTANTS = "lib/host/layout.js";
 const GETTER = /Object\.defineProperty\(exports, "(\w+)", \{ enumerable: true, get: function \(\) \{ return ([\w.]+); \} \}\);/g;
 
+/** By the folder that a module is in: whole lines, and what stands behind the constants of asm/abi. */
+const COMMENTS = { lib: /^\s*(?:\/\*\*[\s\S]*?\*\/|\/\/.*)\n/gm, asm: /^\s*\/\*\*[\s\S]*?\*\/\n|(?<=;) \/\/ .*$/gm };
+
 /** `require("x")` at the start of a line is loaded with the module, elsewhere when it is called. */
 const LOADED = /^(?:(?:const|var|let) [^\n=]+ = )?(?:__\w+\()?require\("([^"]+)"\)/gm;
 const REQUIRE = /\brequire\("([^"]+)"\)/g;
@@ -35,7 +38,7 @@ export function pack(root) {
     const file = name.startsWith("node_modules/") ? path.join(root, name) : path.join(dist, name);
     if (!sources.has(name)) {
       // Comments stay in the .d.ts: readers of a stack trace need the code, and a start need not read more than that.
-      const text = fs.readFileSync(file, "utf8").replace(name.startsWith("lib/") ? /^\s*\/\*\*[\s\S]*?\*\/\n/gm : /$^/, "");
+      const text = fs.readFileSync(file, "utf8").replace(COMMENTS[name.split("/")[0]] ?? /$^/, "");
       sources.set(name, name === "lib/index.js" ? LATE_EXPORTS.reduce(exportLate, text) : name === CONSTANTS ? exportValues(text) : text);
     }
     return sources.get(name);
