@@ -182,7 +182,7 @@ export class DeviceCore {
 
   async #drain(timeoutMs: number): Promise<void> {
     const end = this.machine.driver.now() + timeoutMs * 1000;
-    while (this.help.waiting && this.machine.driver.now() < end) {
+    while (this.help.late.size > 0 && this.machine.driver.now() < end) {
       await turn();
     }
     // Runs that waited for a frame or for room follow those that were in the rings.

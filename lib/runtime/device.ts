@@ -1,5 +1,4 @@
 /** Devices: open, share, close; their memory and contexts. */
-import { setImmediate as turn } from "node:timers/promises";
 import "./symbols";
 import { checkOptions, invalidParam, kindOf } from "../errors/make";
 import { PoolTag } from "../host/layout";
@@ -234,9 +233,7 @@ export class Device {
   async synchronize(options: WaitOptions = {}): Promise<void> {
     this.#core.check();
     checkWait("device.synchronize", options);
-    while (this.#core.help.waiting) {
-      await turn();
-    }
+    await this.#core.help.settle();
     const own = new Set<StreamCore>();
     for (const context of this.#core.contexts) {
       for (const stream of context.streams) {

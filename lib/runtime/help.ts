@@ -2,6 +2,7 @@
  * Which runs the calling thread takes on itself, if it opened the device. To wake a core and to be woken by it takes longer than a short program; but
  * what runs here holds the event loop, and runs here are never beside each other.
  */
+import { setImmediate as turn } from "node:timers/promises";
 import type { Driver } from "../host/driver";
 import type { StreamCore } from "./stream-core";
 
@@ -19,6 +20,8 @@ const CALL_NS = 10_000;
 export type Place = "HERE" | "CORES" | "LATER";
 
 export class Help {
+  /** Runs that wait until the event loop has had its turn. */
+  readonly late = new Set<object>();
   /** Since the event loop had its turn. */
   #doneNs = 0;
   /** The caller of the last longer program has not had its result yet. */
@@ -47,9 +50,12 @@ export class Help {
     return this.#inTurn(Math.max(costNs, CALL_NS), noCores || costNs < TINY_NS);
   }
 
-  /** Whether runs wait for a turn of the event loop: each turn some of them begin. */
-  get waiting(): boolean {
-    return this.#waiting;
+  /** Waits until the runs that wait for a turn of the event loop now have begun: each turn some do. */
+  async settle(): Promise<void> {
+    const now = [...this.late];
+    while (now.some((run) => this.late.has(run))) {
+      await turn();
+    }
   }
 
   #limitNs(driver: Driver, askedNs: number): number {

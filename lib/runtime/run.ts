@@ -250,7 +250,7 @@ export class Run implements LateEntry {
   #goOn(frame: Frame, stream: StreamCore, started: Started): void {
     if (started === "FULL" || started === "LATER") {
       this.#control.stream?.enterLate(this);
-      started === "FULL" ? this.#awaitRoom(frame, stream) : setImmediate(() => this.#retry(frame, stream, start));
+      started === "FULL" ? this.#awaitRoom(frame, stream) : this.#awaitTurn(frame, stream);
       return;
     }
     this.#setEntered();
@@ -265,6 +265,15 @@ export class Run implements LateEntry {
         this.#settle(error);
         this.#variant.fail(error);
       }
+    });
+  }
+
+  #awaitTurn(frame: Frame, stream: StreamCore): void {
+    const { late } = stream.device.help;
+    late.add(this);
+    setImmediate(() => {
+      late.delete(this);
+      this.#retry(frame, stream, start);
     });
   }
 
