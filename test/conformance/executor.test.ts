@@ -50,6 +50,21 @@ onEachDriver("a loop of short runs leaves the event loop its turns", async (devi
   expect(fired).toBe(true);
 });
 
+onEachDriver("a device synchronizes beside a loop of short runs that does not end", async (device) => {
+  const executor = executorOf(device, handMade([[copy]]));
+  let stopped = false;
+  const loop = (async () => {
+    while (!stopped) {
+      await executor.run({ x: ramp(16) });
+    }
+  })();
+  for (let i = 0; i < 3; i++) {
+    await device.synchronize();
+  }
+  stopped = true;
+  await expect(loop).resolves.toBeUndefined();
+});
+
 onEachDriver("runs on a stream keep its order", async (device) => {
   const executor = executorOf(device, handMade([[copy]]));
   const stream = device.createStream();
