@@ -44,8 +44,8 @@ function finished(body, results) {
 }
 
 /** Six vectors at `from`, `from + pitch`, ... -> `transform` -> vectors at `to`, `to + toPitch`, ...: `count` times, moving by `fromStep` and `toStep`. */
-function pass(build, constants, name, transform, vectors, { last = false } = {}) {
-  const body = new Body(build, constants, vectors);
+function pass(build, constants, name, transform, { last = false } = {}) {
+  const body = new Body(build, constants, build.winograd);
   times(5, (index) => body.line(`const f${index + 1} = ${index === 0 ? "from" : `f${index}`} + pitch;`));
   const d = times(6, (index) => body.load(index === 0 ? "from" : `f${index}`));
   const results = last ? finished(body, transform(body, d)) : transform(body, d);
@@ -64,24 +64,21 @@ ${body.text()}
 `;
 }
 
-/** `wide`: bytes of the channels that a pass works on at once. */
-const passes = (build, constants) => {
-  const spans = [...new Set([build.winograd, 1])];
-  return spans
-    .flatMap((vectors) => [
-      pass(build, constants, `winogradIn${vectors}`, inputTransform, vectors),
-      pass(build, constants, `winogradOut${vectors}`, outputTransform, vectors),
-      pass(build, constants, `winogradEnd${vectors}`, outputTransform, vectors, { last: true }),
-    ])
-    .join("");
-};
+const passes = (build, constants) =>
+  [
+    pass(build, constants, "winogradIn", inputTransform),
+    pass(build, constants, "winogradOut", outputTransform),
+    pass(build, constants, "winogradEnd", outputTransform, { last: true }),
+  ].join("");
 
-/** Channels in the widest blocks of the build, then of one vector; what is left below 4 goes through scratch as a vector whose rest is not looked at. */
+/** Channels in blocks. The last one begins early where they do not divide; fewer than one go through scratch, as a block whose rest is not looked at. */
 const channelLoop = (build, call) => {
   const wide = build.winograd * 4;
-  return `  let channel: u32 = 0;
-${wide > 4 ? `  for (; channel + ${wide} <= channels; channel += ${wide}) ${call(build.winograd, wide)}\n` : ""}  for (; channel + 4 <= channels; channel += 4) ${call(1, 4)}
-  if (channel < channels) ${call(1, "(channels - channel)")}`;
+  return `  const block = min<u32>(${wide}, channels);
+  for (let next: u32 = 0; next < channels; next += ${wide}) {
+    const channel = min(next, channels - block);
+    ${call}
+  }`;
 };
 
 const transforms = (build) => `
@@ -101,10 +98,10 @@ function gatherPatch(source: usize, rowPitch: usize, pixelPitch: usize, height: 
 
 /** One block of channels of one patch -> 36 rows of V, \`targetPitch\` bytes apart. */
 @inline
-function inputBlock(vectors: u32, source: usize, rowPitch: usize, pixelPitch: usize, inside: bool, height: i32, width: i32, y: i32, x: i32, count: u32, target: usize, targetPitch: usize): void {
-  const size: usize = vectors * 16;
+function inputBlock(source: usize, rowPitch: usize, pixelPitch: usize, inside: bool, height: i32, width: i32, y: i32, x: i32, count: u32, target: usize, targetPitch: usize): void {
+  const size: usize = ${build.winograd * 16};
   const patch = scratch + ${SCRATCH.PATCH}, middle = patch + ${PATCH_BYTES}, end = middle + ${PATCH_BYTES};
-  const whole = count == vectors * 4;
+  const whole = count == ${build.winograd * 4};
   let from = source + y * rowPitch + x * pixelPitch, down = rowPitch, right = pixelPitch;
   if (!inside || !whole) {
     gatherPatch(source, rowPitch, pixelPitch, height, width, y, x, count, patch, size);
@@ -113,14 +110,9 @@ function inputBlock(vectors: u32, source: usize, rowPitch: usize, pixelPitch: us
     right = size;
   }
   const to = whole ? target : end, toPitch = whole ? targetPitch : size;
-  if (vectors == 1) {
-    winogradIn1(from, down, right, middle, size * 6, size, 6);
-    winogradIn1(middle, size, size * 6, to, toPitch, toPitch * 6, 6);
-  } else {
-    winogradIn${build.winograd}(from, down, right, middle, size * 6, size, 6);
-    winogradIn${build.winograd}(middle, size, size * 6, to, toPitch, toPitch * 6, 6);
-  }
-  if (!whole) for (let i: u32 = 0; i < 36; i++) copyShort(target + i * targetPitch, end + i * 16, count);
+  winogradIn(from, down, right, middle, size * 6, size, 6);
+  winogradIn(middle, size, size * 6, to, toPitch, toPitch * 6, 6);
+  if (!whole) for (let i: u32 = 0; i < 36; i++) copyShort(target + i * targetPitch, end + i * size, count);
 }
 
 /** Input transform of \`count\` tiles from tile \`first\` on (row-major, \`across\` tiles per row): V[36][count][channels], planes \`plane\` bytes apart. */
@@ -131,20 +123,20 @@ export function winogradInput(
   for (let tile = first; tile < first + count; tile++) {
     const y = <i32>(tile / across * 4) - <i32>padTop, x = <i32>(tile % across * 4) - <i32>padLeft;
     const inside = y >= 0 && x >= 0 && y + 6 <= <i32>height && x + 6 <= <i32>width;
-${channelLoop(build, (vectors, count) => `inputBlock(${vectors}, source + (channel << 2), rowPitch, pixelPitch, inside, height, width, y, x, ${count}, target + (channel << 2), plane);`)}
+${channelLoop(build, `inputBlock(source + (channel << 2), rowPitch, pixelPitch, inside, height, width, y, x, block, target + (channel << 2), plane);`)}
     target += pixelPitch;
   }
 }
 
 /** One block of channels of one tile of 36 sums -> rows x columns (at most 4 x 4) pixels. */
 @inline
-function outputBlock(vectors: u32, source: usize, plane: usize, count: u32, target: usize, rowPitch: usize, pixelPitch: usize, rows: u32, columns: u32, bias: usize, limits: usize): void {
-  const size: usize = vectors * 16;
+function outputBlock(source: usize, plane: usize, count: u32, target: usize, rowPitch: usize, pixelPitch: usize, rows: u32, columns: u32, bias: usize, limits: usize): void {
+  const size: usize = ${build.winograd * 16};
   const patch = scratch + ${SCRATCH.PATCH}, middle = patch + ${PATCH_BYTES}, end = middle + ${PATCH_BYTES};
-  const whole = count == vectors * 4;
+  const whole = count == ${build.winograd * 4};
   let from = source, pitch = plane;
   if (!whole) {
-    for (let i: u32 = 0; i < 36; i++) copyShort(patch + i * 16, source + i * plane, count);
+    for (let i: u32 = 0; i < 36; i++) copyShort(patch + i * size, source + i * plane, count);
     copyShort(scratch + ${SCRATCH.BIAS}, bias, count);
     bias = scratch + ${SCRATCH.BIAS};
     from = patch;
@@ -152,13 +144,8 @@ function outputBlock(vectors: u32, source: usize, plane: usize, count: u32, targ
   }
   const direct = whole && rows == 4 && columns == 4;
   const to = direct ? target : end, down = direct ? rowPitch : size * 4, right = direct ? pixelPitch : size;
-  if (vectors == 1) {
-    winogradOut1(from, pitch * 6, pitch, middle, size * 6, size, 6);
-    winogradEnd1(middle, size, size * 6, to, right, down, 4, bias, limits);
-  } else {
-    winogradOut${build.winograd}(from, pitch * 6, pitch, middle, size * 6, size, 6);
-    winogradEnd${build.winograd}(middle, size, size * 6, to, right, down, 4, bias, limits);
-  }
+  winogradOut(from, pitch * 6, pitch, middle, size * 6, size, 6);
+  winogradEnd(middle, size, size * 6, to, right, down, 4, bias, limits);
   if (direct) return;
   for (let i: u32 = 0; i < rows; i++) {
     for (let j: u32 = 0; j < columns; j++) copyShort(target + i * rowPitch + j * pixelPitch, end + (i * 4 + j) * size, count);
@@ -181,7 +168,7 @@ export function winogradOutput(
     const y = tile / across * 4, x = tile % across * 4;
     const rows = min<u32>(4, height - y), columns = min<u32>(4, width - x);
     const pixel = target + y * rowPitch + x * pixelPitch;
-${channelLoop(build, (vectors, count) => `outputBlock(${vectors}, source + (channel << 2), plane, ${count}, pixel + (channel << 2), rowPitch, pixelPitch, rows, columns, bias + channel * biasStep, limits);`)}
+${channelLoop(build, `outputBlock(source + (channel << 2), plane, block, pixel + (channel << 2), rowPitch, pixelPitch, rows, columns, bias + channel * biasStep, limits);`)}
     source += <usize>channels << 2;
   }
 }
