@@ -154,7 +154,7 @@ function factored(value: Value, producer: Producer): Factored {
     : { value, factor: 1, inner: [] };
 }
 
-/** The number of a float constant with one element. */
+/** The number of a constant with one element. */
 export function scalarOf(value: Value | undefined): number | undefined {
-  return value?.constant?.dtype === "float32" && sizeOf(value.dims as number[]) === 1 ? Number(decode(value.constant).data[0]) : undefined;
+  return value?.constant && sizeOf(value.dims as number[]) === 1 ? Number(decode(value.constant).data[0]) : undefined;
 }

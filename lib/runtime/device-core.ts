@@ -1,5 +1,4 @@
 /** What is behind a Device handle: its machine, default context, staging, run streams, and the models loaded on it. */
-import { setImmediate as turn } from "node:timers/promises";
 import { AclError } from "../errors/acl-error";
 import { deviceLost, invalidParam, kindOf } from "../errors/make";
 import { PoolTag } from "../host/layout";
@@ -10,6 +9,7 @@ import { Help } from "./help";
 import { type BufferCore, coreOf } from "./internals";
 import { DEVICE_LIMIT, type DeviceOptions, resolveOptions, type ResolvedOptions } from "./options";
 import { Staging } from "./staging";
+import { turn } from "./turn";
 import type { DeviceBuffer } from "./buffer";
 import { unwatchAll, type Watch } from "./watched";
 

@@ -2,9 +2,9 @@
  * Which runs the calling thread takes on itself, if it opened the device. To wake a core and to be woken by it takes longer than a short program; but
  * what runs here holds the event loop, and runs here are never beside each other.
  */
-import { setImmediate as turn } from "node:timers/promises";
 import type { Driver } from "../host/driver";
 import type { StreamCore } from "./stream-core";
+import { turn } from "./turn";
 
 /** Until the cores are up nobody else can run anything, so the caller does even what takes this long. */
 const WHILE_BOOTING_NS = 30e6;

@@ -1,7 +1,6 @@
 /** The models of a device by what they were made from. */
 import type { Model } from "./model";
-
-export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+import { turn } from "./turn";
 
 /** A model that is loaded or about to be, and what it was made from. */
 export interface ModelEntry {

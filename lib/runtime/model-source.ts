@@ -4,6 +4,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { AclError } from "../errors/acl-error";
 import { invalidParam, kindOf } from "../errors/make";
+import { turn } from "./turn";
 
 export interface ModelSource {
   /** In shared memory, so that the compiler's thread reads them where they are. */
@@ -83,7 +84,7 @@ async function bytesOf(model: ArrayBufferView): Promise<Uint8Array> {
     const copy = shared(model.byteLength);
     for (let at = 0; at < copy.length; at += COPY_PIECE) {
       if (at > 0) {
-        await new Promise((resolve) => setImmediate(resolve));
+        await turn();
       }
       copy.set(new Uint8Array(model.buffer, model.byteOffset + at, Math.min(COPY_PIECE, copy.length - at)), at);
     }

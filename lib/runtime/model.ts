@@ -10,8 +10,9 @@ import { keepCode } from "../packs";
 import { DataStore } from "./data-store";
 import type { DeviceCore } from "./device-core";
 import { signatureOf } from "./feeds";
-import { entryOf, type ModelEntry, turn } from "./model-entries";
+import { entryOf, type ModelEntry } from "./model-entries";
 import type { ModelSource } from "./model-source";
+import { turn } from "./turn";
 import type { LoadProgress, Shapes } from "./types";
 import { Variant } from "./variant";
 

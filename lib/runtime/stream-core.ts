@@ -8,6 +8,7 @@ import { type CopyShape, type Operand, resolve, transfer } from "./copy";
 import type { DeviceCore } from "./device-core";
 import { deviceFailure, faultsOf } from "./failures";
 import type { EventCore } from "./internals";
+import { turn } from "./turn";
 import type { WaitOptions } from "./types";
 
 const PROBES: Readonly<Record<string, Probe>> = {
@@ -364,7 +365,7 @@ export class StreamCore {
       if (machine.table(() => machine.core.destroyStream(this.index, this.generation)) !== 0) {
         return;
       }
-      await new Promise((resolve) => setImmediate(resolve));
+      await turn();
     }
   }
 }

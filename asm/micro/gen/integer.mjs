@@ -4,7 +4,7 @@
  * values 0 and 2, then 1 and 3 of each four: that needs shifts only.
  */
 import { SCRATCH } from "./builds.mjs";
-import { DEPTH_UNIT, FACTORS, LEAST, strassenSource } from "./strassen.mjs";
+import { DEPTH_UNIT, FACTOR_COUNT, LEAST, strassenSource } from "./strassen.mjs";
 import { dispatcher, tile } from "./tile.mjs";
 import { times } from "./emit.mjs";
 
@@ -17,9 +17,9 @@ const BLOCK_ROWS = 128;
 
 /** Where widened values lie in scratch: room for the factors of a block (a quarter of it each), of two panels of 16 columns, and for their products. */
 const ROWS_AT = SCRATCH.INTEGER;
-const PANEL_AT = ROWS_AT + (FACTORS * BLOCK_ROWS * WIDE_DEPTH * 2) / 4;
-const PRODUCTS_AT = PANEL_AT + (FACTORS * 2 * 16 * WIDE_DEPTH * 2) / 4;
-if (PRODUCTS_AT + (FACTORS * BLOCK_ROWS * 16 * 4) / 2 > SCRATCH.BYTES) throw new Error("the widened values do not fit into scratch");
+const PANEL_AT = ROWS_AT + (FACTOR_COUNT * BLOCK_ROWS * WIDE_DEPTH * 2) / 4;
+const PRODUCTS_AT = PANEL_AT + (FACTOR_COUNT * 2 * 16 * WIDE_DEPTH * 2) / 4;
+if (PRODUCTS_AT + (FACTOR_COUNT * BLOCK_ROWS * 16 * 4) / 2 > SCRATCH.BYTES) throw new Error("the widened values do not fit into scratch");
 
 function tiles(build) {
   const { vectors } = build;

@@ -5,11 +5,14 @@
  *   C12 = 3 + 5           4 = A22 (B21 - B11)          5 = (A11 + A12) B22
  *   C21 = 2 + 4           6 = (A21 - A11)(B11 + B12)   7 = (A12 - A22)(B21 + B22)
  *   C22 = 1 - 2 + 3 + 6
- * Both sides need the same seven factors of their quadrants: X11, X12 - X22, X21 - X11, X22, X11 + X22, X21 + X22, X11 + X12.
+ * Both sides need the same seven factors of their quadrants, X11 to X22.
  */
 import { times } from "./emit.mjs";
 
-/** Factors of A and B in each product. */
+/** Of the quadrants of either side. */
+const FACTORS = ["x11", "i16x8.sub(x12, x22)", "i16x8.sub(x21, x11)", "x22", "i16x8.add(x11, x22)", "i16x8.add(x21, x22)", "i16x8.add(x11, x12)"];
+export const FACTOR_COUNT = FACTORS.length;
+/** In each product, the factors of A and of B. */
 const PRODUCTS = [
   [4, 4],
   [5, 0],
@@ -19,7 +22,6 @@ const PRODUCTS = [
   [2, 6],
   [1, 5],
 ];
-export const FACTORS = PRODUCTS.length;
 /** The scheme takes blocks of at least this size: below, seven products are not worth the sums around them. */
 export const LEAST = { rows: 32, columns: 64, depth: 128 };
 /** The depth of a block is a multiple of this: a half is read eight bytes at a time. */
@@ -29,19 +31,7 @@ const factors = `
 /** The factors of one vector of each quadrant, \`size\` bytes apart. */
 @inline
 function storeFactors(at: usize, size: usize, x11: v128, x12: v128, x21: v128, x22: v128): void {
-  v128.store(at, x11);
-  at += size;
-  v128.store(at, i16x8.sub(x12, x22));
-  at += size;
-  v128.store(at, i16x8.sub(x21, x11));
-  at += size;
-  v128.store(at, x22);
-  at += size;
-  v128.store(at, i16x8.add(x11, x22));
-  at += size;
-  v128.store(at, i16x8.add(x21, x22));
-  at += size;
-  v128.store(at, i16x8.add(x11, x12));
+  ${FACTORS.map((factor) => `v128.store(at, ${factor});`).join("\n  at += size;\n  ")}
 }
 `;
 
@@ -90,7 +80,7 @@ function addProducts(rows: u32, block: usize, c: usize, cPitch: usize): void {
     ${times(
       vectors,
       (i) => `{
-      ${times(FACTORS, (k) => `const p${k + 1} = v128.load(block${k ? ` + ${k} * size` : ""}, ${i * 16});`).join("\n      ")}
+      ${times(PRODUCTS.length, (k) => `const p${k + 1} = v128.load(block${k ? ` + ${k} * size` : ""}, ${i * 16});`).join("\n      ")}
       const c11 = i32x4.add(v128.load(c, ${i * 16}), i32x4.add(p1, i32x4.add(p4, i32x4.sub(p7, p5))));
       const c12 = i32x4.add(v128.load(c, ${(vectors + i) * 16}), i32x4.add(p3, p5));
       const c21 = i32x4.add(v128.load(low, ${i * 16}), i32x4.add(p2, p4));

@@ -20,6 +20,7 @@ const constants = {
   beta: fixed(ramp([ROW], 0.125)),
   column: fixed(positive([5, 1], 0.125)),
   axes: tensor("int64", [1], [-1n]),
+  wholeTwo: tensor("int64", [], [2n]),
   inner: tensor("float32", [], [0.7978845608028654]),
   bend: scalarOf(0.044715),
   root: scalarOf(Math.SQRT2),
@@ -69,6 +70,7 @@ describe("layer normalization in parts", () => {
     "times one over": [...start, ...deviation, n("Div", ["one", "d"], "r"), n("Mul", ["r", "c"], "q"), ...finish("q")],
     "power of -1/2": [...start, ...variance, n("Pow", ["ve", "minusHalf"], "r"), n("Mul", ["c", "r"], "q"), ...finish("q")],
     "power of 1/2": [...start, ...variance, n("Pow", ["ve", "half"], "d"), n("Div", ["c", "d"], "q"), ...finish("q")],
+    "a whole exponent": [...start, n("Pow", ["c", "wholeTwo"], "p"), ...deviation.slice(1), n("Div", ["c", "d"], "q"), ...finish("q")],
     "subtracted twice": [
       ...start,
       n("Sub", ["x", "m"], "c2"),
